@@ -262,8 +262,23 @@ class Fetched(Event):
     values: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Exchanged(Event):
+    """A parameter server has answered a trainer's step; told in the server's process. `executor` is its endpoint.
+
+    Attributes:
+        trainer: its number.
+        pushed, pulled: bytes of gradients that the trainer gave, and of parameters that it got.
+    """
+
+    trainer: int
+    pushed: int
+    pulled: int
+
+
 KINDS: tuple[type[Event], ...] = (Step, Feed, OpRun, Wait, Collective, ScopeDrop, PlanCompiled, Memory, Error)
 WITH_VALUES: tuple[type[Event], ...] = (Batch, Fetched)  # told only to those who ask for them by name
+OF_SERVERS: tuple[type[Event], ...] = (Exchanged,)  # likewise; no executor has them
 
 Observer = Callable[[Any], object]  # of one event of the kinds subscribed to
 

@@ -309,7 +309,7 @@ def test_what_is_fetched_from_several_devices_is_across_them() -> None:
     nodes = [("mul", "Forward", "a", [0]), ("mul", "Forward", "a", [1]), ("fetch", "Forward", "a", [0, 1])]
     message = made_up(nodes, [(0, 2), (1, 2)], 2)
     assert [box.group.device for box in layout(message).boxes] == [0, 1, -1]
-    assert boxes_drawn(graph(message)) == {"forward": 3, "backward": 0, "optimize": 0, "collective": 0}
+    assert boxes_drawn(graph(message)) == {"forward": 3, "backward": 0, "optimize": 0, "server": 0, "collective": 0}
 
 
 def reduced() -> Message:
@@ -479,7 +479,7 @@ def test_collectives_are_hatched_and_every_span_is_drawn(lenet: Real) -> None:
     found = {c.get_label(): c for c in figure.axes[0].collections if c.get_label() in ROLES}
     assert sum(len(c.get_paths()) for c in found.values()) == len(lenet.sample["spans"]["node"])
     assert {kind for kind, c in found.items() if c.get_hatch()} == {"collective"}
-    assert set(found) == set(ROLES)
+    assert set(found) == set(ROLES) - {"server"}
     assert {"cpu:0", "cpu:1", "across devices"} <= set(texts(figure))
 
 

@@ -13,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.servers.hand_made import server_programs
 from tests.servers.loopback import ENDPOINT, Asked, Loopback
+from workbench import events
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
 from workbench.parallel.servers.keeper import CheckpointKeeper
 from workbench.runtime.servers.messages import Message
@@ -32,6 +33,21 @@ def joined(**made: Any) -> Loopback:
     for trainer in range(found.server.duty.trainers):
         assert found.join(trainer) == 0
     return found
+
+
+@pytest.mark.parametrize("mode", [0, ASYNC])
+def test_a_server_tells_what_every_step_of_every_trainer_moves(mode: int) -> None:
+    server, told = joined(mode=mode, shape=(3,)), []
+    for step in range(2):
+        with events.subscribe(told.append, events.Exchanged):
+            for trainer in (0, 1):
+                name = f"w@GRAD.trainer_{trainer}" if mode == 0 else "w@GRAD"
+                asked = server.push(trainer, step, [1.0, 2.0, 3.0], name, pull=["w", "rate"])
+            server.ask("pull", 0, pull=["w"])  # is no step
+            again = server.push(0, step, [1.0, 2.0, 3.0], "w@GRAD")  # and this was one already
+        assert asked.result.nbytes == 16 and again.result.nbytes == 12
+    steps = [(event.executor, event.step, event.trainer, event.pushed, event.pulled) for event in told]
+    assert steps == [(ENDPOINT, step, trainer, 12, 16) for step in range(2) for trainer in (0, 1)]
 
 
 # Synchronous rounds

@@ -9,6 +9,7 @@ from workbench.framework.current import Current, Replaced
 
 GRAD_SUFFIX = "@GRAD"
 EMPTY = "@EMPTY@"
+CONTROL = "__control_var@"  # begins names of what only orders operators, and never has a value
 
 
 def grad_name(name: str) -> str:

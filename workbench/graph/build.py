@@ -56,6 +56,15 @@ def build_graph(
     return builder.graph
 
 
+def written_graph(program: Program, places: Sequence[Place], settings: Settings) -> Graph:
+    """The operators of `program` as they are written, on every one of `places`: for looking, not for running."""
+    builder = _GraphBuilder(Graph(program, places, settings), data_parallel=False)
+    for op in program.global_block().ops:
+        for place in builder.everywhere:
+            builder._copy(op, place)
+    return builder.graph
+
+
 class _GraphBuilder:
     """Adds one operator of the program after the other, on every device."""
 

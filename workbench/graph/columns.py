@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from workbench.framework.names import CONTROL
 from workbench.framework.program.roles import role_text
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value, values_of
@@ -55,8 +56,8 @@ def label_of(node: Node) -> str:
 
 def _subject(node: Node) -> str:
     """The variable a node is about: the first it writes, else the first it reads."""
-    first = next(values_of((*node.outputs, *node.inputs)), None)
-    return first.name if first is not None else ""
+    names = (value.name for value in values_of((*node.outputs, *node.inputs)))
+    return next((name for name in names if not name.startswith(CONTROL)), "")
 
 
 def layer_of(node: Node) -> str:

@@ -7,7 +7,7 @@
 
 A line has the node's number, its devices, the values it writes (`name@device.version`), its type, slots and
 attributes that are not their op's defaults, its role unless Forward, and the nodes it comes after though it reads
-nothing of theirs. Collectives are marked `==`.
+nothing of theirs. Collectives are marked `==`, and `<>` what parameter servers are sent, and what comes from them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from workbench.framework.program.roles import role_text
 from workbench.framework.text.lexicon import SPELLED, quote, type_text, value_text, word_text
 from workbench.framework.values.spec import spec_of
 from workbench.framework.written import writes
+from workbench.graph.beyond import BETWEEN_PROCESSES, meets_servers
 from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value
 
 
@@ -51,8 +52,10 @@ def _line(node: Node, number: dict[Node, int]) -> str:
     written = ", ".join(map(_slot_text, (s for s in node.outputs if s is not None)))
     call = f"{word_text(node.type)}({_inputs_text(node)})"
     words = [f"[{','.join(map(str, node.places))}]"]
-    if node.is_collective:
+    if node.is_collective or node.type in BETWEEN_PROCESSES:
         words.append("==")
+    elif meets_servers(node.type):
+        words.append("<>")
     words.append(f"{written} = {call}" if written else call)
     attrs = attrs_text(node)
     if attrs:

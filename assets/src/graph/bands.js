@@ -1,4 +1,5 @@
 // The bands of the devices, one under the other, with what they do together between them.
+import { COLLECTIVE } from "./model.js";
 
 export const ROW = 42; // height of a row, and of the box in it
 export const BOX = 32;
@@ -24,7 +25,7 @@ export function bands(model, rows, deep) {
   };
   for (let device = 0; device < count; device++) {
     const start = y;
-    for (let kind = 0; kind < 3; kind++) put(3 * device + kind);
+    for (let kind = 0; kind < COLLECTIVE; kind++) put(COLLECTIVE * device + kind);
     if (y > start) devices.push({ device, y: start, height: y - start });
     if (y > start) y += GAP;
     if (device + 1 < count && model.process?.[device] !== model.process?.[device + 1]) y += BETWEEN;

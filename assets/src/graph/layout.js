@@ -2,6 +2,7 @@
 // Collectives have a lane of their own between the devices; from each a stem goes up and down to the devices' lanes.
 import { BOX, ROW, bands } from "./bands.js";
 import { joined } from "./edges.js";
+import { COLLECTIVE } from "./model.js";
 
 const ROWS = 4; // boxes of one column that lie on each other in a lane; more go beside
 const STEM = 7;
@@ -160,7 +161,7 @@ function raise(model, item, lanes) {
 
 // Half way down the lane of a device and role; where that is not drawn, the nearest of the device that is.
 function middle(lanes, device, role) {
-  const near = [role, 1, 0, 2].map((kind) => lanes[3 * device + kind]).find((lane) => lane?.rows > 0);
+  const near = [role, 1, 0, 2, 3].map((kind) => lanes[COLLECTIVE * device + kind]).find((lane) => lane?.rows > 0);
   return near ? near.y + BOX / 2 : null;
 }
 

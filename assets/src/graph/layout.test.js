@@ -190,11 +190,9 @@ test("a program of 20,000 nodes is folded and laid out in about a second, unfold
 
 test("bands of different processes stand farther apart than those of one", () => {
   const gaps = (process) => {
-    const { devices } = bands(
-      { devices: ["a", "b", "c", "d"], process, shared: 12 },
-      Array(13).fill(1),
-      Array(13).fill(0),
-    );
+    const shared = 4 * COLLECTIVE;
+    const [rows, deep] = [1, 0].map((each) => Array(shared + 1).fill(each));
+    const { devices } = bands({ devices: ["a", "b", "c", "d"], process, shared }, rows, deep);
     return devices.slice(1).map(({ y }, k) => y - devices[k].y - devices[k].height);
   };
   const [plain, grouped] = [gaps([0, 0, 0, 0]), gaps([0, 0, 0, 1])];

@@ -19,7 +19,7 @@ const nodeOf = (label) => message.node.label.indexOf(label);
 
 test("counts tell collectives by type", () => {
   const { kinds, collectives } = model.counts();
-  assert.deepEqual(kinds, [20, 20, 6, 3]);
+  assert.deepEqual(kinds, [20, 20, 6, 0, 3]);
   assert.deepEqual([...collectives], [["all_reduce", 3]]);
 });
 

@@ -4,6 +4,7 @@ export const MARKS = {
   forward: "M1 1L9 5L1 9Z",
   backward: "M9 1L1 5L9 9Z",
   optimize: "M1.5 1.5H8.5V8.5H1.5Z",
+  server: "M5 1A4 4 0 1 1 5 9A4 4 0 1 1 5 1Z",
   collective: "M5 0L10 5L5 10L0 5Z",
 };
 

@@ -1,9 +1,8 @@
 // A graph message with what the drawing asks of it all the time: lanes, neighbours, who writes what.
-import { roleKind } from "../draw/colors.js";
+import { opKind, roleKind } from "../draw/colors.js";
 
-export const KINDS = ["forward", "backward", "optimize", "collective"];
-export const COLLECTIVE = 3;
-const COLLECTIVES = new Set(["all_reduce", "fused_all_reduce", "reduce", "broadcast", "fused_broadcast"]);
+export const KINDS = ["forward", "backward", "optimize", "server", "collective"];
+export const COLLECTIVE = 4; // the kinds before it have lanes on every device
 
 export class Model {
   constructor(message) {
@@ -13,25 +12,24 @@ export class Model {
     this.devices = message.devices;
     this.process = message.process ?? new Int32Array(message.devices.length); // of every device
     this.types = tables.type;
-    const collective = tables.type.map((type) => COLLECTIVES.has(type));
-    const kinds = tables.role.map((role) => KINDS.indexOf(roleKind(role)));
     this.kind = Uint8Array.from({ length: this.count }, (_, n) =>
-      collective[node.type[n]] ? COLLECTIVE : kinds[node.role[n]],
+      KINDS.indexOf(opKind(tables.type[node.type[n]], tables.role[node.role[n]])),
     );
-    this.role = Uint8Array.from({ length: this.count }, (_, n) => kinds[node.role[n]]);
+    const roles = tables.role.map((role) => KINDS.indexOf(roleKind(role)));
+    this.role = Uint8Array.from({ length: this.count }, (_, n) => roles[node.role[n]]);
     this.across = lists(this.count, message.across.node, message.across.device);
     this.out = lists(this.count, edge.source, edge.target);
     this.in = lists(this.count, edge.target, edge.source);
     this.rank = ranks(this.count, edge, this.out);
     this.reads = lists(this.count, message.read.node, message.read.value);
     this.writes = lists(this.count, message.write.node, message.write.value);
-    // One lane for each device and role; the last is for what devices do together: collectives and fetches.
-    this.lanes = 3 * Math.max(1, this.devices.length) + 1;
+    // One lane for each device and kind; the last is for what devices do together: collectives and fetches.
+    this.lanes = COLLECTIVE * Math.max(1, this.devices.length) + 1;
     this.shared = this.lanes - 1;
     this.lane = Int32Array.from({ length: this.count }, (_, n) =>
       this.kind[n] === COLLECTIVE || this.across.of(n).length
         ? this.shared
-        : 3 * Math.max(0, node.device[n]) + this.kind[n],
+        : COLLECTIVE * Math.max(0, node.device[n]) + this.kind[n],
     );
   }
 
@@ -93,7 +91,7 @@ export class Model {
 
   // How many nodes there are of each kind; collectives by type.
   counts() {
-    const kinds = [0, 0, 0, 0];
+    const kinds = KINDS.map(() => 0);
     const collectives = new Map();
     for (let n = 0; n < this.count; n++) {
       kinds[this.kind[n]]++;

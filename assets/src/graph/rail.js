@@ -10,7 +10,7 @@ const LEAST = 11; // pixels of height for a name
 export function railTexts({ devices, lanes, shared, items }, model) {
   const texts = devices.flatMap((band) => [
     { text: model.devices[band.device] ?? "", y: band.y, height: band.height, strong: true },
-    ...KINDS.slice(0, 3).flatMap((text, kind) => named(lanes[3 * band.device + kind], text)),
+    ...KINDS.slice(0, COLLECTIVE).flatMap((text, kind) => named(lanes[COLLECTIVE * band.device + kind], text)),
   ]);
   const collective = items.some((item) => item.kind === COLLECTIVE);
   return [...texts, ...named(lanes[shared], collective ? "collectives" : "fetches")];

@@ -3,8 +3,15 @@
 import { ROLES, theme } from "../draw/colors.js";
 import { s } from "../draw/dom.js";
 
-export const KINDS = ["forward", "backward", "optimize", "collective", "other", "wait"];
-const TEXT = { forward: "#ffffff", backward: "#000000", optimize: "#000000", collective: "#000000", other: "#000000" };
+export const KINDS = ["forward", "backward", "optimize", "server", "collective", "other", "wait"];
+const TEXT = {
+  forward: "#ffffff",
+  backward: "#000000",
+  optimize: "#000000",
+  server: "#000000",
+  collective: "#000000",
+  other: "#000000",
+};
 const HATCH_PX = 6;
 const BAR_PX = 4;
 
@@ -33,6 +40,7 @@ export function kindSymbol(kind) {
   const marks = {
     backward: s("path", { d: "M0 9.5H18", "stroke-width": 3, ...mark }),
     optimize: s("path", { d: "M0 1.5H18", "stroke-width": 3, ...mark }),
+    server: s("path", { d: "M0 1.5H18M0 9.5H18", "stroke-width": 3, ...mark }),
     collective: s("path", { d: "M0 6L6 0M3 11L14 0M11 11L18 4", "stroke-width": 1.5, ...mark }),
   };
   return s("svg", { width: 18, height: 11 }, s("rect", { width: 18, height: 11, fill }), marks[kind]);
@@ -75,7 +83,7 @@ export function block(context, ink, kind, x, y, width, height) {
     context.fillStyle = ink.stripes;
     context.fillRect(x, y, width, height);
   }
-  if (kind !== "backward" && kind !== "optimize") return;
   context.fillStyle = "rgba(0, 0, 0, 0.5)";
-  context.fillRect(x, kind === "optimize" ? y : y + height - BAR_PX, width, BAR_PX);
+  if (kind === "optimize" || kind === "server") context.fillRect(x, y, width, BAR_PX);
+  if (kind === "backward" || kind === "server") context.fillRect(x, y + height - BAR_PX, width, BAR_PX);
 }

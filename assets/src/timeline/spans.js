@@ -1,8 +1,6 @@
 // The spans of one step by position: what ran, where, how long. Times are µs since the step began.
 // Nodes are known only while the graph they count in is the one on the page.
-import { roleKind } from "../draw/colors.js";
-
-const COLLECTIVES = new Set(["all_reduce", "fused_all_reduce", "reduce", "broadcast", "fused_broadcast"]);
+import { opKind } from "../draw/colors.js";
 
 export class Spans {
   constructor(sample, graph = null, devices = null) {
@@ -21,15 +19,14 @@ export class Spans {
     this.arrivals = arrivalsOf(sample.arrivals);
   }
 
-  // "forward", "backward", "optimize", "collective", "wait", or "other" where nothing is known.
+  // "forward", "backward", "optimize", "server", "collective", "wait", or "other" where nothing is known.
   kindOf(i) {
     if (this.sample.spans.wait?.[i]) return "wait";
     if (this.sample.spans.collective?.[i] || this.device(i) < 0) return "collective";
     const node = this.nodes(i)[0];
     if (node === undefined) return "other";
     const { tables, node: columns } = this.graph;
-    if (COLLECTIVES.has(tables.type[columns.type[node]])) return "collective";
-    return roleKind(tables.role[columns.role[node]] ?? "");
+    return opKind(tables.type[columns.type[node]], tables.role[columns.role[node]] ?? "");
   }
 
   device(i) {

@@ -46,6 +46,7 @@ const ROLE_WORDS = {
   forward: "forward",
   backward: "backward",
   optimize: "optimize",
+  server: "exchange with servers",
   collective: "collective",
   other: "",
   wait: "",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.framework.names import CONTROL
 from workbench.notebook.figures.facts import Message, Nodes, ints, written_names
 
 
@@ -76,7 +77,8 @@ def _box(nodes: Nodes, ids: list[int], fold: Message, group: int) -> Boxed:
 
 def _node(nodes: Nodes, node: int, written: tuple[str, ...] | None) -> Boxed:
     type = nodes.type[node]
-    details = written or (nodes.label[node].removeprefix(type).strip(),)
+    values = tuple(name for name in written or () if not name.startswith(CONTROL))
+    details = values or (nodes.label[node].removeprefix(type).strip(),)
     return Boxed((node,), nodes.kind[node], nodes.device[node], type, details)
 
 

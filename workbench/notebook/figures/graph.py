@@ -59,11 +59,12 @@ def _heading(axes: Axes, message: Message, sample: Message | None, picture: Grap
     if sample is not None:
         texts.append(f"times of step {sample.get('step', '–')}")
     left = -_LEFT + _EDGE
-    axes.figure.set_label(f"SSA graph of {message.get('title')}: {', '.join(f'{counts[k]:,} {k}' for k in KINDS)}")
+    there = [kind for kind in KINDS if counts[kind]]
+    axes.figure.set_label(f"SSA graph of {message.get('title')}: {', '.join(f'{counts[k]:,} {k}' for k in there)}")
     axes.text(left, -0.58, str(message.get("title") or "graph"), fontsize=11, weight="bold", va="center")
     axes.text(left, -0.36, ", ".join(t for t in texts if t).replace(", on", " on"), color=FAINT, va="center")
     x = left
-    for kind in (k for k in KINDS if counts[k]):
+    for kind in there:
         axes.scatter([x + 0.06], [-0.14], s=34, marker=MARKS[kind], color=ROLES[kind], clip_on=False)
         text = f"{kind} {counts[kind]:,}"
         axes.text(x + 0.17, -0.14, text, va="center", color=TEXT)

@@ -126,12 +126,12 @@ def _lane_key(group: Boxed) -> tuple[int, str]:
 
 def _lane_keys(groups: list[Boxed]) -> list[tuple[int, str]]:
     """Lanes from top to bottom: devices with their roles, what is across devices in the middle of them."""
-    roles = {"forward": 0, "backward": 1, "optimize": 2}
+    roles = {"forward": 0, "backward": 1, "optimize": 2, "server": 3}
     keys = {_lane_key(group) for group in groups}
     devices = sorted({device for device, _ in keys if device >= 0})
     middle = devices[(len(devices) - 1) // 2] if devices else -1
     at = lambda device: middle + 0.5 if device < 0 else device  # noqa: E731
-    return sorted(keys, key=lambda key: (at(key[0]), roles.get(key[1], 3)))
+    return sorted(keys, key=lambda key: (at(key[0]), roles.get(key[1], len(roles))))
 
 
 def _lanes(keys: list[tuple[int, str]], heights: list[int]) -> list[Lane]:

@@ -8,11 +8,18 @@ from collections.abc import Callable, Sized
 from typing import Any, ParamSpec, TypeVar
 
 from workbench.experiments.charts.line_chart import COLORS
+from workbench.graph.beyond import BETWEEN_PROCESSES, meets_servers
 from workbench.graph.ssa import COLLECTIVES
 
 # Colours that people with any kind of colour vision can tell apart (Okabe and Ito, 2008); never colour alone.
-ROLES = {"forward": "#0072b2", "backward": "#d55e00", "optimize": "#009e73", "collective": "#cc79a7"}
-MARKS = {"forward": ">", "backward": "<", "optimize": "D", "collective": "h"}
+ROLES = {
+    "forward": "#0072b2",
+    "backward": "#d55e00",
+    "optimize": "#009e73",
+    "server": "#b07d00",
+    "collective": "#cc79a7",
+}
+MARKS = {"forward": ">", "backward": "<", "optimize": "D", "server": "o", "collective": "h"}
 KINDS = tuple(ROLES)
 WAIT = "wait"  # of a thread: no colour, for nothing runs
 SERIES = COLORS
@@ -78,8 +85,10 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
 def kind_of(type: str, role: str) -> str:
     """One of `KINDS`, of an op of this type with this role ("Backward|Loss")."""
-    if type in COLLECTIVES:
+    if type in COLLECTIVES or type in BETWEEN_PROCESSES:
         return "collective"
+    if meets_servers(type):
+        return "server"
     if "Optimize" in role or "LRSched" in role:
         return "optimize"
     return "backward" if "Backward" in role else "forward"

@@ -126,7 +126,7 @@ def _graph(graph: Message) -> Iterator[str]:
     counts = Counter(nodes.kind)
     kinds = ", ".join(f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind])
     yield f"graph: {count(len(nodes), 'op')}{f': {kinds}' if kinds else ''}"
-    layers = in_order(nodes.layer)
+    layers = [layer for layer in in_order(nodes.layer) if layer]
     if layers:
         yield f"layers: {_some(layers, _NAMES)}"
     collectives = summed(graph)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from workbench import events
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
@@ -162,7 +163,7 @@ class ParameterServer:
             return
         if self.duty.mode != SYNC:
             self._apply(self._read(frame.arrays), trainer)
-            self._give(request, trainer, names)
+            self._finish(request, trainer, names)
             return
         if trainer not in self._parts:
             pushed = self._read(frame.arrays)
@@ -193,9 +194,17 @@ class ParameterServer:
         self.round += 1
         self.members.applied = [self.round] * self.duty.trainers
         for trainer, (request, names) in waiting.items():
-            self._give(request, trainer, names)
+            self._finish(request, trainer, names)
         if self._keeper is not None:
             self._keeper.stepped(self)
+
+    def _finish(self, request: Question, trainer: int, names: Sequence[str]) -> None:
+        """Answer a step that was applied."""
+        before = self.pulled
+        self._give(request, trainer, names)
+        if events.listening(events.Exchanged):
+            sequence, pulled = request.frame.number("sequence"), self.pulled - before
+            events.emit(events.Exchanged(self.duty.endpoint, sequence, trainer, request.frame.nbytes, pulled))
 
     def _apply(self, push: Push, trainer: int) -> None:
         """Apply what one trainer pushed, at once."""

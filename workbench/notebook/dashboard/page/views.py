@@ -38,8 +38,9 @@ def ssa(
     """The SSA graph of a step, with its collectives.
 
     Args:
-        target: a Program is shown as it would run on so many CPU devices; an executor as it runs, and so what was
-            recorded of a function by `jit.capture` or `jit.to_static`, or of a layer.
+        target: a Program is shown as it would run on so many CPU devices, or, if a transpiler has given it operators
+            that exchange values with other processes, as it is written, on one. An executor is shown as it runs, and
+            so is what was recorded of a function by `jit.capture` or `jit.to_static`, or of a layer.
         devices, reduce: of a Program: how many, and Reduce instead of AllReduce.
 
     Raises:

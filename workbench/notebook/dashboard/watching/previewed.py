@@ -12,6 +12,7 @@ from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.experiments.launch.setup import loss_of
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
+from workbench.graph.beyond import graph_beyond
 from workbench.graph.options import Options
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
@@ -29,8 +30,14 @@ def graph_of(engine: Inspection, fetches: Sequence[str]) -> Graph:
 
 
 def graph_of_program(program: Program, devices: int, fetches: Sequence[str] = (), reduce: bool = False) -> Graph:
-    """The graph a program would have on so many CPU devices."""
+    """The graph a program would have on so many CPU devices.
+
+    A program that was transpiled for several processes is shown as it is written, on the one device of its process.
+    """
     build = BuildStrategy()
+    beyond = graph_beyond(program, cpu_places(1), build.resolved())
+    if beyond is not None:
+        return beyond
     if reduce:
         build.reduce_strategy = BuildStrategy.ReduceStrategy.Reduce
     return graph_with(snapshot(program), cpu_places(devices), fetches, build, ExecutionStrategy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.framework.names import CONTROL
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import ROLE, ROLE_VAR, OpRole
@@ -12,7 +13,6 @@ from workbench.ops.distributed.servers import FETCH_BARRIER, RECV, SEND, SEND_BA
 from workbench.ops.tensor.join import CONCAT
 
 RPC, DIST = int(OpRole.RPC), int(OpRole.Dist)
-CONTROL = "__control_var@"
 
 
 class ServerOperators:
