@@ -128,6 +128,8 @@ CASES = [
     Case("qr", [TALL], check=checks_qr(TALL), **SHARES),
     Case("qr", [WIDE], check=checks_qr(WIDE), id="wide", grad=False, **SHARES),
     Case("qr", [TALL], {"mode": "complete"}, check=checks_qr(TALL), id="complete", grad=False, **SHARES),
-    Case("lu", [ONE], ref=lu, **SHARES),
+    Case("lu", [ONE], ref=lu, outputs_grad=("Out",), known={"X": True}, **SHARES),
+    Case("lu", [WIDE.T], ref=lu, outputs_grad=("Out",), known={"X": True}, id="tall", **SHARES),
+    Case("lu", [WIDE], ref=lu, outputs_grad=("Out",), known={"X": True}, id="wide", **SHARES),
     Case("lu_pivots", [PIVOTS, ONE], ref=permutation, grad=False, **SHARES),
 ]  # fmt: skip

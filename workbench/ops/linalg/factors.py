@@ -18,6 +18,7 @@ from workbench.ops.linalg.solving import TRIANGULAR_SOLVE
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.tensor.creation import detach, full_like, tril, triu
+from workbench.ops.tensor.join import concat
 from workbench.ops.tensor.shape import unsqueeze
 
 
@@ -284,7 +285,34 @@ def _infer_lu(x: Spec) -> tuple[Spec, Spec, Spec]:
     return x, Spec((*batch, _count(rows, columns)), int32), Spec(tuple(batch) or (1,), int32)
 
 
-@op("lu", "X -> Out, Pivots, Infos", infer=_infer_lu)
+def _lu_grad(gs: Any, outs: Any, x: Any) -> Any:
+    """Of P L U with the exchanges as they are; rows below and columns beside the square part follow it."""
+    if min(x.shape[-2:]) < 0:
+        raise ShapeError("the gradient of lu takes matrices of known shape", "no dimension -1", list(x.shape))
+    both, pivots, g, count = outs[0], outs[1], gs[0], min(x.shape[-2:])
+    square, of_square = both[..., :count, :count], g[..., :count, :count]
+    lower = tril(square, -1) + identity_like(square)
+    of_lower = matmul(transposed(lower), tril(of_square, -1))
+    of_upper = matmul(triu(of_square), transposed(triu(square)))
+    is_tall, is_wide = x.shape[-2] > count, x.shape[-1] > count
+    if is_tall:
+        of_upper = of_upper - matmul(transposed(both[..., count:, :]), g[..., count:, :])
+    if is_wide:
+        of_lower = of_lower - matmul(g[..., count:], transposed(both[..., count:]))
+    inner = tril(of_lower, -1) + triu(of_upper)
+    rows = transposed(
+        TRIANGULAR_SOLVE(square, transposed(concat([inner, g[..., count:, :]], -2) if is_tall else inner))
+    )
+    result = TRIANGULAR_SOLVE(square, rows[..., :count, :], upper=False, transpose=True, unitriangular=True)
+    if is_tall:
+        result = concat([result, rows[..., count:, :]], -2)
+    if is_wide:
+        beside = TRIANGULAR_SOLVE(square, g[..., count:], upper=False, transpose=True, unitriangular=True)
+        result = concat([result, beside], -1)
+    return matmul(LU_PIVOTS(pivots, x), result)
+
+
+@op("lu", "X -> Out, Pivots, Infos", infer=_infer_lu, grad=_lu_grad, saved="Out, Pivots", shape_only="X")
 def LU(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     """Both triangles in one matrix; with which row (from 1) each was exchanged; where the first pivot 0 is."""
     *batch, rows, columns = x.shape
@@ -306,7 +334,7 @@ def LU(xp: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 def lu(x: Any, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:
-    """Matrices as P L U, L and U in one tensor, and with which row (from 1) each was exchanged; no gradient flows.
+    """Matrices as P L U, L and U in one tensor, and with which row (from 1) each was exchanged.
 
     Args:
         x: float32 or float64, [..., m, n].
