@@ -13,12 +13,16 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
+import workbench as wb
 from workbench.config import override
 from workbench.runtime.native import library
 
 # A busy machine is not a failure; in CI the examples are the same every time, elsewhere they explore.
 settings.register_profile("workbench", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("workbench")
+
+# Dynamic mode is chosen, so that a name of 1.x, which one test uses first, does not make it static for all others.
+wb.disable_static()
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, which many of them press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

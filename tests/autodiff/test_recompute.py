@@ -17,7 +17,8 @@ F = wb.nn.functional
 @pytest.fixture(autouse=True)
 def _static() -> Any:
     wb.enable_static()
-    yield
+    with static.scope_guard(static.Scope()):
+        yield
     wb.disable_static()
 
 

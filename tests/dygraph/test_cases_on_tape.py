@@ -10,6 +10,7 @@ import pytest
 
 from tests.ops import case as C
 from tests.ops.test_cases import _close, _differentiable, _equal, over
+from workbench.dygraph.dispatch import kernels
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tensor.tensor import Tensor
@@ -20,7 +21,8 @@ from workbench.framework.values.spec import spec_of
 
 @pytest.fixture(autouse=True)
 def dynamic(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Dynamic mode, drawing every random number from one stream."""
+    """Dynamic mode, by NumPy alone, drawing every random number from one stream."""
+    monkeypatch.setattr(kernels, "LEAST_UNPREPARED", 1 << 30)
     monkeypatch.setattr(RandomStream, "dynamic", classmethod(lambda cls, seed=0: C.STREAM))
     with recording(dynamic_recorder):
         yield

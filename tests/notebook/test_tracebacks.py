@@ -14,8 +14,9 @@ with static.program_guard(static.Program(), static.Program()):
     executor = static.Executor()
     compiled = static.CompiledProgram(y.block.program).with_data_parallel(places=static.cpu_places(2))
     class Stopping(dict):
-        def items(self):
+        def items(self, *asked):
             raise KeyboardInterrupt
+        __getitem__ = get = __iter__ = keys = items
     for step in range(3):
         executor.run(compiled, feed=Stopping(x=np.ones((2, 2), np.float32)), fetch_list=[y])
 """

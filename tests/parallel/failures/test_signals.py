@@ -115,9 +115,12 @@ def test_a_part_does_not_step_in_the_middle_of_the_whole(inside: bool, monkeypat
         monkeypatch.setattr(BoundStep, "speculate", speculate)
         step(not inside)
 
+    def in_parts(runner: step_runner.StepRunner, bound: BoundStep, *given: Any) -> list[Any]:
+        return runner._in_parts(bound.alone, bound, *given)
+
     step(not inside)
     step(inside)
-    monkeypatch.setattr(step_runner.StepRunner, "_in_one_call", lambda *given: None)
+    monkeypatch.setattr(step_runner.StepRunner, "_in_one_call", in_parts)
     monkeypatch.setattr(BoundStep, "speculate", disturbed)
     with pytest.raises(PreconditionNotMet, match="under way in this thread"):
         step(inside)

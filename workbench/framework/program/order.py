@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from workbench.framework.names import EMPTY
+from workbench.framework.op.record import OPS
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -25,7 +26,7 @@ def feeds_of(block: Block) -> dict[str, Operator]:
     feeds: dict[str, Operator] = {}
     written: set[str] = set()
     for op in block.ops:
-        for name in op.value_names:
+        for name in op.value_names if op.type in OPS else op.input_arg_names:
             if name in block.vars and block.vars[name].is_data and name not in written:
                 feeds.setdefault(name, op)
         written.update(op.output_arg_names)
@@ -72,7 +73,7 @@ class _Walk:
             yield from self.operator(op)
 
     def operator(self, op: Operator) -> Iterator[str]:
-        for name in op.value_names:
+        for name in op.value_names if op.type in OPS else op.input_arg_names:
             variable = op.block.find_var(name) if name != EMPTY else None
             if variable is not None and not self.has_value(variable):
                 place = f" ({op.site})" if op.site else ""

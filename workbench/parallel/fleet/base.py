@@ -190,7 +190,7 @@ class DistributedOptimizer(ABC):
         return ops
 
 
-def require_plain(executor: Any, main_program: Any) -> None:
+def require_unwrapped(executor: Any, main_program: Any) -> None:
     """What is saved is of an Executor and a Program.
 
     Raises:

@@ -11,7 +11,7 @@ from workbench.executors.api.executor import Executor
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
-from workbench.parallel.fleet.base import FleetBase, Folder, require_plain
+from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.collective.optimizer import CollectiveOptimizer
 from workbench.parallel.fleet.collective.strategy import CollectiveStrategy
 
@@ -84,7 +84,7 @@ class CollectiveFleet(FleetBase):
         Raises:
             InvalidForm: no Executor, no Program (Paddle asserts it). InvalidType: a compiled program.
         """
-        require_plain(executor, main_program)
+        require_unwrapped(executor, main_program)
         model_folder.save_persistables(executor, dirname, main_program or self._origin(), filename)
 
     def save_inference_model(
@@ -97,7 +97,7 @@ class CollectiveFleet(FleetBase):
         export_for_deployment: bool = True,
     ) -> None:
         """Write what computes `target_vars`: `__model__` and the parameters that takes; see `save_persistables`."""
-        require_plain(executor, main_program)
+        require_unwrapped(executor, main_program)
         program = main_program or self._origin()
         model_folder.save_inference_model(
             dirname, feeded_var_names or [], target_vars or [], executor, program, None, None, export_for_deployment

@@ -13,7 +13,7 @@ from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
-from workbench.parallel.fleet.base import FleetBase, Folder, require_plain
+from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
 from workbench.parallel.transpiler.distribute_transpiler import MARK, DistributeTranspiler
@@ -169,7 +169,7 @@ class ServerFleet(FleetBase):
         Raises:
             InvalidType: a ParallelExecutor or CompiledProgram. NotPrepared (a ValueError): before `minimize`.
         """
-        require_plain(executor, main_program)
+        require_unwrapped(executor, main_program)
         self._prepared("save_inference_model")
         model_folder.save_inference_model(
             dirname, feeded_var_names, target_vars, executor, main_program or self._origin_program, None, None,
