@@ -106,12 +106,28 @@ def test_threads_are_used_again_whatever_is_raised() -> None:
 
 
 def test_without_a_thread_the_function_is_called_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> Any:
+    def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     monkeypatch.setattr(module, "_idle", [])
-    monkeypatch.setattr(module, "_Hand", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     assert undisturbed(lambda: 5) == 5
+
+
+def test_a_timeout_that_another_thread_sends_is_not_taken_for_the_lack_of_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the function would be called where signals reach it."""
+
+    def sent(thread: threading.Thread) -> None:
+        raise TimeoutError
+
+    called: list[bool] = []
+    monkeypatch.setattr(module, "_idle", [])
+    monkeypatch.setattr(threading.Thread, "start", sent)
+    with pytest.raises(TimeoutError):
+        undisturbed(lambda: called.append(True))
+    assert called == []
 
 
 def test_handlers_wakeup_and_faulthandler_are_left_alone() -> None:

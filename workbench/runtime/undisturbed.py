@@ -49,10 +49,8 @@ def undisturbed(function: Call) -> Any:
     """
     try:
         hand = _idle.pop() if _idle else _Hand()
-    except (AttributeError, OSError, RuntimeError) as error:
-        if is_from_outside(error):
-            raise
-        return function()  # no such semaphores, or no thread can begin any more
+    except _NoHand:
+        return function()
     job = _Job(function)
     in_one_call((partial(hand.begin, job), hand.end(), partial(_idle.append, hand)))
     if job.error is not None:
@@ -73,23 +71,36 @@ class _Job:
             self.error = error
 
 
+class _NoHand(Exception):
+    """The system has no semaphores of a process's own, or no thread can begin any more."""
+
+
 class _Hand:
     """A thread that works for others; it ends when nobody keeps this.
 
     Attributes:
         begin: hands it a job.
+
+    Raises:
+        _NoHand: there cannot be one. Nothing else is taken for that: another thread may send an OSError.
     """
 
     def __init__(self) -> None:
         library, semaphore = ctypes.CDLL(None), ctypes.create_string_buffer(_SEMAPHORE)
-        if library.sem_init(semaphore, 0, 0):
-            raise OSError("the system has no semaphores of a process's own")
+        if not hasattr(library, "sem_init") or library.sem_init(semaphore, 0, 0):
+            raise _NoHand
         jobs: SimpleQueue[Any] = SimpleQueue()
         self.begin = jobs.put
         self._down = partial(library.sem_wait, semaphore)
         ending = weakref.ref(self, jobs.put)  # something that is no job
         given = jobs, partial(library.sem_post, semaphore), ending
-        threading.Thread(target=_work, args=given, name="workbench commit", daemon=True).start()
+        thread = threading.Thread(target=_work, args=given, name="workbench commit", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if is_from_outside(error):
+                raise
+            raise _NoHand from error
 
     def end(self) -> Call:
         """What waits for the end of one job: a C function that tries again when a signal wakes it up."""
