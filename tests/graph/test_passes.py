@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.record import OPS
 from workbench.graph.order import ORDER, edges
 from workbench.graph.passes import as_pass, default_passes, run_passes
-from workbench.graph.passes.coalesce import gradient_groups
+from workbench.graph.passes.coalesce import ROUND_BYTES, gradient_groups
 from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.dims import dims_of
 from workbench.graph.passes.fusion.add_act import FuseAddAct
@@ -29,6 +30,7 @@ from workbench.graph.passes.rewrite import NodePositions
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
 from workbench.graph.ssa import Graph, Node
+from workbench.runtime.words.window import SLOT_BYTES
 
 F = wb.nn.functional
 
@@ -135,6 +137,16 @@ def test_gradients_are_grouped_by_size_if_a_flag_says_so() -> None:
         assert names(gradient_groups(graph)) == [by_layer[0] + by_layer[1], by_layer[2]]
     with override(fuse_parameter_memory_size=0.0):
         assert names(gradient_groups(graph)) == [[*by_layer[0], *by_layer[1], *by_layer[2]]]
+
+
+def test_among_processes_gradients_are_grouped_as_they_travel_at_once() -> None:
+    graph = build(regression((128,) * 6 + (2,), width=128))  # six layers of 64.5 KiB; one of 1 KiB
+    assert [len(group) for group in gradient_groups(graph)] == [2] * 7
+    graph.settings = replace(graph.settings, num_trainers=2)
+    assert [len(group) for group in gradient_groups(graph)] == [4, 2, 2, 2, 2, 2]  # 128 KiB a device
+    with override(fuse_parameter_memory_size=100.0):
+        assert [len(group) for group in gradient_groups(graph)] == [14]
+    assert ROUND_BYTES == SLOT_BYTES
 
 
 def test_gradients_of_several_dtypes_and_sparse_ones_travel_apart() -> None:

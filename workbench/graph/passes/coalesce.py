@@ -11,6 +11,7 @@ from workbench.graph.ssa import ALL_REDUCE, Graph, Node
 
 Group = list[Node]
 MEGABYTE = 1 << 20
+ROUND_BYTES = 1 << 18  # what a process hands to others at a time: `runtime.words.window.SLOT_BYTES`
 
 
 def gradient_groups(graph: Graph) -> list[Group]:
@@ -19,10 +20,14 @@ def gradient_groups(graph: Graph) -> list[Group]:
     Gradients of one layer, the part of the parameter's name before the first `.`, form a group, in the order of their
     first all-reduce. `FLAGS_fuse_parameter_memory_size` > 0 joins groups until one has so many MiB or, with
     `FLAGS_fuse_parameter_groups_size` > 1, more gradients than that; 0 makes one group of all. Groups are then split
-    by dtype. Sparse gradients and those of unknown shape are in no group.
+    by dtype. Where processes train together and no flag says so, groups are joined as long as they travel at once:
+    what each of them costs is a meeting. Sparse gradients and those of unknown shape are in no group.
     """
     groups = _regrouped(_by_layer(graph))
-    return [part for group in groups for part in _by_dtype(group)]
+    parts = [part for group in groups for part in _by_dtype(group)]
+    if graph.settings.num_trainers > 1 and get_flag("FLAGS_fuse_parameter_memory_size") < 0:
+        return _filling(parts, ROUND_BYTES // max(graph.devices, 1))
+    return parts
 
 
 def parameter_of(node: Node) -> str | None:
@@ -60,6 +65,18 @@ def _regrouped(groups: list[Group]) -> list[Group]:
         if full or 1 < count < len(joined[-1]):
             joined.append([])
         joined[-1].extend(group)
+    return joined
+
+
+def _filling(groups: list[Group], most: int) -> list[Group]:
+    """Neighbours of one dtype joined while they come to no more bytes than that."""
+    joined: list[Group] = []
+    for group in groups:
+        same = bool(joined) and joined[-1][0].reads[0].spec.dtype == group[0].reads[0].spec.dtype
+        if same and _bytes(joined[-1]) + _bytes(group) <= most:
+            joined[-1] = [*joined[-1], *group]
+        else:
+            joined.append(group)
     return joined
 
 

@@ -392,7 +392,7 @@ def _make_world(patience: float) -> ProcessGroup:
     assemble(comm, patience)
     group = ProcessGroup(comm.Dup(), range(comm.size))
     if comm.size > 1:
-        atexit.register(_leave, comm)
+        atexit.register(_leave, comm, os.getpid())
     return group
 
 
@@ -410,8 +410,13 @@ def _require_one_machine(comm: Any) -> None:
         )
 
 
-def _leave(comm: Any) -> None:
-    """At the end of the process: tell those who still wait for it; end the job if MPI would wait in vain."""
+def _leave(comm: Any, process: int) -> None:
+    """At the end of the process: tell those who still wait for it; end the job if MPI would wait in vain.
+
+    A forked child leaves nothing: the memory it would write to is its parent's.
+    """
+    if os.getpid() != process:
+        return
     if any(group.channel.is_deserted for group in _groups):
         comm.Abort(1)
     for group in _groups:

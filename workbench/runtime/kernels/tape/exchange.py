@@ -201,6 +201,7 @@ def sum_processes(row):
             status = rest(state, told[CONTROL], spins)
             if status != DONE:
                 return status
+            post(told, state, begin)  # a place may be free by now, and the others may wait for just this
         if not are_at_the_same(told, state, now % SLOTS):
             return ELSEWHERE
         take(told, state, now % SLOTS, (now - begin) * told[STEP])
