@@ -7,7 +7,7 @@ import pytest
 
 import workbench as wb
 import workbench.fluid as fluid
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 
 decorate = fluid.contrib.mixed_precision.decorate
 
@@ -148,3 +148,13 @@ def test_lists_choose_ops_and_wrong_arguments_are_refused() -> None:
         decorate(3)
     with pytest.raises(PreconditionNotMet, match="minimize"):
         optimizer().get_loss_scaling()
+
+
+def test_a_minimize_that_fails_leaves_the_program_in_full_precision() -> None:
+    rows = fluid.embedding(fluid.data("ids", [None], "int64"), [10, 4], is_sparse=True)
+    loss = fluid.layers.mean(fluid.layers.fc(rows, 1))
+    programs = fluid.default_main_program(), fluid.default_startup_program()
+    before = [str(program) for program in programs]
+    with pytest.raises(Unimplemented, match="sparse"):
+        optimizer().minimize(loss)
+    assert [str(program) for program in programs] == before

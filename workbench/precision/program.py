@@ -21,6 +21,7 @@ from workbench.framework.program.infer import infer_specs
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LR_SCHED, OPTIMIZE
+from workbench.framework.program.undo import restored_on_error
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType, as_dtype, float32
 from workbench.framework.values.spec import ROWS
@@ -157,8 +158,10 @@ class MixedPrecisionOptimizer:
         no_grad_set: set[Any] | None = None,
     ) -> tuple[list[Operator], Pairs]:
         """Append all of it; returns the update operators and the (parameter, scaled gradient) pairs."""
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
+        startup = startup_program if startup_program is not None else default_startup_program()
+        with restored_on_error(loss.block.program, startup):
+            pairs = self.backward(loss, startup, parameter_list, no_grad_set)
+            return self.apply_optimize(loss, startup, pairs), pairs
 
 
 class LossScaling:

@@ -256,3 +256,16 @@ def test_fleet_split_files_gives_the_first_ones_one_more() -> None:
     assert one_of_two(0).split_files(files) == ["a", "b", "c"] and one_of_two(1).split_files(files) == ["d", "e"]
     with pytest.raises(TypeError, match="list"):
         one_of_two().split_files("abc")
+
+
+def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:
+    _, loss = model()
+    programs = fluid.default_main_program(), fluid.default_startup_program()
+    before = [str(program) for program in programs]
+    optimizer = fluid.optimizer.Momentum(0.1, 0.9)
+    made = one_of_two()
+    with pytest.raises(ValueError, match="collective_mode"):
+        made.distributed_optimizer(optimizer, strategy(mode="collective", use_amp=True)).minimize(loss)
+    assert [str(program) for program in programs] == before and made.main_program is None
+    made.distributed_optimizer(optimizer, strategy(mode="collective", collective_mode="grad_allreduce")).minimize(loss)
+    assert len([v for v in programs[0].persistables() if "velocity" in v.name]) == 4

@@ -474,3 +474,27 @@ def test_rates_of_schedulers_are_sent_by_the_first_trainer() -> None:
 def test_block_size_is_checked_when_the_transpiler_is_made() -> None:
     with pytest.raises(InvalidForm):
         DistributeTranspiler(config(min_block_size=8191))
+
+
+# What fails half-way
+
+
+def test_a_transpile_that_fails_half_way_leaves_the_programs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "workbench.parallel.transpiler.distribute_transpiler.begin_counters"
+    monkeypatch.setattr(module, lambda *_: 1 / 0)
+    programs = line(lambda: fluid.optimizer.SGD(fluid.layers.exponential_decay(0.1, 10, 0.5)))
+    before = [str(program) for program in programs]
+    with pytest.raises(ZeroDivisionError):
+        transpiled(programs, ASYNC, sync_mode=False)
+    assert [str(program) for program in programs] == before
+    assert all(variable.name == name for name, variable in programs[0].global_block().vars.items())
+    monkeypatch.undo()
+    assert "send" in types(transpiled(programs, ASYNC, sync_mode=False).get_trainer_program(wait_port=False))
+
+
+def test_a_startup_program_of_another_program_is_refused() -> None:
+    main, _ = line()
+    before = str(main)
+    with pytest.raises(PreconditionNotMet, match=r"does not make 'fc_0\.[wb]_0'; give the program's own"):
+        transpiled((main, Program()))
+    assert str(main) == before

@@ -6,7 +6,7 @@ from workbench.errors import InvalidArgument, InvalidForm, InvalidType, Precondi
 from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_main_program, default_startup_program
 from workbench.framework.program.program import Program
-from workbench.framework.program.undo import unchanged_on_error
+from workbench.framework.program.undo import restored_on_error
 from workbench.parallel.transpiler.collective.modes import transpile_collective
 from workbench.parallel.transpiler.collective.rings import RingMembers
 from workbench.parallel.transpiler.config import COLLECTIVE, NCCL2, SMALLEST_BLOCK, DistributeTranspilerConfig
@@ -16,7 +16,12 @@ from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, ge
 from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
 from workbench.parallel.transpiler.server_mode.rate import begin_counters, counts_steps
 from workbench.parallel.transpiler.server_mode.server import ServerProgram
-from workbench.parallel.transpiler.server_mode.startup import geo_startup, pull_at_start, server_startup
+from workbench.parallel.transpiler.server_mode.startup import (
+    geo_startup,
+    pull_at_start,
+    require_initialised,
+    server_startup,
+)
 from workbench.parallel.transpiler.server_mode.trainer import drop_updates, exchange_with_servers
 from workbench.runtime.comm.mpi.group import is_started_by_mpi
 
@@ -84,14 +89,15 @@ class DistributeTranspiler:
 
         Raises:
             InvalidArgument: a number or an address that does not fit, an unknown collective mode.
-            PreconditionNotMet: the program was transpiled before, or updates nothing.
+            PreconditionNotMet: the program was transpiled before, or updates nothing; or `startup_program` is another
+                one's.
         """
         main = default_main_program() if program is None else program
         startup = default_startup_program() if startup_program is None else startup_program
         if MARK in main.attributes:
             raise PreconditionNotMet(f"{main!r} was transpiled before ({main.attributes[MARK]}); build it anew")
         mode = self.config.mode
-        with unchanged_on_error(main, startup):
+        with restored_on_error(main, startup):
             if mode == NCCL2:
                 self._transpile_nccl2(trainer_id, trainers, current_endpoint, startup, self.config.wait_port, main)
             elif mode == COLLECTIVE:
@@ -144,6 +150,7 @@ class DistributeTranspiler:
         endpoints = require_endpoints("pservers", pservers)
         self._origin, self._origin_startup = main.clone(), startup.clone()
         layout = laid_out(main, self.config, endpoints, trainer_id, trainers, waits)
+        require_initialised(startup, layout)
         self._layout, self._main, self._startup, self._is_trimmed = layout, main, startup, False
         if waits != self.config.sync_mode and not self.config.half_async:
             tell(

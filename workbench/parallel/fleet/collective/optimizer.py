@@ -12,6 +12,7 @@ from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_startup_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.undo import restored_on_error
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import SCALED_LOSSES, loss_of
 from workbench.optimizer.checks import Pairs
@@ -82,11 +83,13 @@ class CollectiveOptimizer(DistributedOptimizer):
         _check_conflicts(strategy, self._optimizer)
         main = loss.block.program
         startup = default_startup_program() if startup_program is None else startup_program
-        result: tuple[list[Operator], Pairs] = self._wrapped().minimize(loss, startup, parameter_list, no_grad_set)
         fleet = self._fleet
-        fleet._origin_program, fleet._transpiled_program = main.clone(), main
-        fleet.startup_program = startup
-        fleet.main_program = self._try_to_compile(startup, main)
+        with self._optimizer._all_or_nothing(main, startup), restored_on_error(main, startup):
+            result: tuple[list[Operator], Pairs] = self._wrapped().minimize(loss, startup, parameter_list, no_grad_set)
+            origin = main.clone()
+            compiled = self._try_to_compile(startup, main)
+        fleet._origin_program, fleet._transpiled_program = origin, main
+        fleet.startup_program, fleet.main_program = startup, compiled
         return result
 
     def _wrapped(self) -> Any:

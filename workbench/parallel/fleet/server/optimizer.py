@@ -9,6 +9,7 @@ from workbench.errors import InvalidType
 from workbench.framework.program.guard import default_startup_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.undo import restored_on_error
 from workbench.framework.program.variable import Variable
 from workbench.optimizer.checks import Pairs
 from workbench.parallel.fleet.base import DistributedOptimizer
@@ -52,6 +53,8 @@ class ServerFleetOptimizer(DistributedOptimizer):
         if not isinstance(loss, Variable):
             raise InvalidType(f"minimize takes one loss, a Variable, got {loss!r}")
         startup = default_startup_program() if startup_program is None else startup_program
-        result: tuple[list[Operator], Pairs] = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
-        self._fleet._transpile(self._strategy, loss.block.program, startup)
+        main = loss.block.program
+        with self._optimizer._all_or_nothing(main, startup), restored_on_error(main, startup):
+            result: tuple[list[Operator], Pairs] = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
+            self._fleet._transpile(self._strategy, main, startup)
         return result

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import Unimplemented
+from workbench.errors import PreconditionNotMet, Unimplemented
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import FORWARD
@@ -23,6 +23,18 @@ from workbench.parallel.transpiler.server_mode.trainer import declare_blocks, jo
 
 _OF_ANY_SHAPE = (FILL_CONSTANT, UNIFORM_RANDOM, GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM)
 _APART = 1 << 20  # between the random streams of a parameter's blocks
+
+
+def require_initialised(startup: Program, layout: Layout) -> None:
+    """The startup program makes what servers keep.
+
+    Raises:
+        PreconditionNotMet: names a parameter that it does not make.
+    """
+    made = {name for op in startup.global_block().ops for name in op.output_arg_names}
+    missing = next((one.name for one in layout.served if one.name not in made), None)
+    if missing is not None:
+        raise PreconditionNotMet(f"startup_program does not make {missing!r}; give the program's own")
 
 
 def pull_at_start(startup: Program, layout: Layout) -> None:
