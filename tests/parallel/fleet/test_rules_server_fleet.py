@@ -197,3 +197,31 @@ def test_f15_settings_are_set_whole_or_in_part() -> None:
     with pytest.raises(InvalidArgument, match="steps"):
         StrategyFactory.create_geo_strategy(0)
     assert not wb.in_dynamic_mode()
+
+
+def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:
+    loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 2))
+    programs = fluid.default_main_program(), fluid.default_startup_program()
+    before = [str(program) for program in programs]
+    made = in_fleet()
+    config = fluid.DistributeTranspilerConfig()
+    config.split_method = int
+    with pytest.raises(TypeError, match="PSDispatcher"):
+        made.distributed_optimizer(fluid.optimizer.SGD(0.1), config).minimize(loss)
+    assert [str(program) for program in programs] == before
+    made.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(loss)
+
+
+def test_trainers_and_servers_take_leave_of_their_role_maker_after_the_servers_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    did: list[str] = []
+    monkeypatch.setattr(UserDefinedRoleMaker, "_finalize", lambda _: did.append("leave"), raising=False)
+    monkeypatch.setattr(fluid.Executor, "close", lambda _: did.append("close"))
+    in_fleet().stop_worker()
+    assert did == ["close", "leave"]
+    monkeypatch.setattr(fluid.Executor, "run", lambda *_: did.append("run"))
+    server = in_fleet(Role.SERVER, 1)
+    minimized(server)
+    server.run_server()
+    assert did[2:] == ["run", "leave"]

@@ -1,12 +1,15 @@
 """The role makers' table: what each is made of, what it refuses, and what it answers."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from workbench.errors import PreconditionNotMet
 from workbench.fluid.incubate.fleet.base import role_maker
 from workbench.fluid.incubate.fleet.base.role_maker import (
+    GeneralRoleMaker,
     MPIRoleMaker,
     MPISymetricRoleMaker,
     PaddleCloudRoleMaker,
@@ -15,7 +18,9 @@ from workbench.fluid.incubate.fleet.base.role_maker import (
     UserDefinedCollectiveRoleMaker,
     UserDefinedRoleMaker,
 )
+from workbench.parallel.roles.general import _take_leave
 from workbench.parallel.roles.mpi import _endpoints
+from workbench.parallel.roles.store_server import RemoteStore, StoreServer
 
 SERVERS = "127.0.0.1:6001,127.0.0.1:6002"
 WITH_SERVERS = {
@@ -239,3 +244,45 @@ def test_mpi_symetric_role_maker_draws_the_port_paddle_draws() -> None:
 
 def test_all_names_of_the_seed_are_there() -> None:
     assert {"RoleMakerBase", "MPIRoleMaker", "MPISymetricRoleMaker", "PaddleCloudRoleMaker"} <= set(role_maker.__all__)
+
+
+@pytest.fixture
+def alone_in_a_folder(monkeypatch: pytest.MonkeyPatch, environ: Setter, tmp_path: Path) -> dict[str, Any]:
+    """Options of the only process of a fleet, which is trainer 0."""
+    environ({**WITH_SERVERS, "PADDLE_TRAINER_ENDPOINTS": "a:1", "PADDLE_TRAINER_ID": "0"})
+    monkeypatch.setenv("PADDLE_IS_BARRIER_ALL_ROLE", "0")  # servers do not meet
+    return {"path": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("method", "wanted"),
+    [("is_worker", True), ("is_server", False), ("is_first_worker", True), ("worker_index", 0), ("server_index", 0),
+     ("get_trainer_endpoints", ["a:1"]), ("get_pserver_endpoints", SERVERS.split(","))],
+)  # fmt: skip
+def test_general_role_maker_finds_out_when_it_is_asked_first(alone_in_a_folder: Any, method: str, wanted: Any) -> None:
+    assert getattr(GeneralRoleMaker(**alone_in_a_folder), method)() == wanted
+
+
+def test_general_role_maker_joins_and_meets_when_it_is_asked_first(alone_in_a_folder: Any) -> None:
+    total = [0.0, 0.0]
+    made = GeneralRoleMaker(**alone_in_a_folder)
+    made.all_reduce_worker([1.0, 2.0], total)
+    assert total == [1.0, 2.0]
+    made._finalize()
+    assert made.is_first_worker()
+    with pytest.raises(PreconditionNotMet, match="taken leave"):
+        made.barrier_worker()
+
+
+def test_a_process_that_finds_trainer_0_gone_leaves() -> None:
+    server = StoreServer("127.0.0.1", 0)
+    server.close()
+    asked: list[float] = []
+
+    class Watched(RemoteStore):
+        def with_patience(self, patience: float) -> RemoteStore:
+            asked.append(patience)
+            return super().with_patience(0.01)
+
+    _take_leave(Watched("127.0.0.1", server.port, "", 3600.0), "job.left.1")
+    assert asked == [1.0]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unavailable, Unimplemented
 from workbench.parallel.roles.base import KnownRole
 from workbench.parallel.roles.meeting import (
     Meeting,
@@ -26,6 +27,7 @@ from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
 
 _OPTIONS = ("hdfs_name", "hdfs_ugi", "path", "init_timeout_seconds", "run_timeout_seconds", "http_ip_port")
 _LEAVING = 30.0  # seconds trainer 0 keeps its store for those that have not left yet
+_GONE = 1.0  # seconds until a trainer 0 that does not answer a leaving process has gone
 TOKEN = "WORKBENCH_FLEET_TOKEN"
 
 
@@ -73,13 +75,15 @@ class GeneralRoleMaker(KnownRole):
         self._store: Store | None = None
         self._server: StoreServer | None = None
         self._groups: dict[str, Meeting | None] = {}
+        self._is_generated = False
 
     def generate_role(self) -> None:
         """Read the variables and meet the others, once."""
-        if self._groups:
+        if self._is_generated:
             return
         self._read()
         self._groups = self._met_over_mpi() if not (self._address or self._path) else self._met_in_store()
+        self._is_generated = True
 
     def _read(self) -> None:
         given = RoleVariables("GeneralRoleMaker", WITH_SERVERS)
@@ -146,7 +150,7 @@ class GeneralRoleMaker(KnownRole):
     def _remote_store(self) -> Store:
         host, _, port = self._address.rpartition(":")
         token = os.environ.get(TOKEN, "")
-        if self.is_first_worker():
+        if self._rank == 0:
             self._server = StoreServer(host, int(port), token)
         return RemoteStore(host, int(port), token, self._first_patience)
 
@@ -156,6 +160,8 @@ class GeneralRoleMaker(KnownRole):
 
     def _meeting(self, name: str, what: str) -> Meeting:
         self.generate_role()
+        if not self._groups:
+            raise PreconditionNotMet(f"{what}: this process has taken leave of the others")
         found = self._groups[name]
         if found is None:
             kind = "server" if self.is_server() else "trainer"
@@ -163,6 +169,41 @@ class GeneralRoleMaker(KnownRole):
         return found
 
     # What is asked
+
+    def is_worker(self) -> bool:
+        """Whether this process trains."""
+        self.generate_role()
+        return super().is_worker()
+
+    def is_server(self) -> bool:
+        """Whether this process is a parameter server."""
+        self.generate_role()
+        return super().is_server()
+
+    def is_first_worker(self) -> bool:
+        """Whether this process is trainer 0."""
+        self.generate_role()
+        return super().is_first_worker()
+
+    def worker_index(self) -> int:
+        """Which trainer this is; of a server, which server, as in Paddle."""
+        self.generate_role()
+        return super().worker_index()
+
+    def server_index(self) -> int:
+        """Which server this is; of a trainer, which trainer, as in Paddle."""
+        self.generate_role()
+        return super().server_index()
+
+    def get_trainer_endpoints(self) -> list[str]:
+        """`ip:port` of all trainers."""
+        self.generate_role()
+        return super().get_trainer_endpoints()
+
+    def get_pserver_endpoints(self) -> list[str]:
+        """`ip:port` of all servers; [] where there are none."""
+        self.generate_role()
+        return super().get_pserver_endpoints()
 
     def worker_num(self) -> int:
         """How many trainers there are."""
@@ -212,7 +253,8 @@ class GeneralRoleMaker(KnownRole):
 
     def barrier_all(self) -> None:
         """Return when all processes are here."""
-        if self._groups.get("all") is not None or self._meets_all:
+        self.generate_role()
+        if not self._groups or self._groups["all"] is not None or self._meets_all:
             self._meeting("all", "barrier_all").gather(b"", "barrier_all")
 
     def _barrier_server(self) -> None:
@@ -237,8 +279,10 @@ class GeneralRoleMaker(KnownRole):
         store, self._store = self._store, None
         if meeting is None:
             return
-        store.put(f"{self._job}.left.{self._rank}", b"1")
-        if self._server is not None:
+        if self._server is None:
+            _take_leave(store, f"{self._job}.left.{self._rank}")
+        else:
+            store.put(f"{self._job}.left.{self._rank}", b"1")
             self._wait_for_leaving(store, meeting.size)
             self._server.close()
             self._server = None
@@ -247,6 +291,13 @@ class GeneralRoleMaker(KnownRole):
         end = time.monotonic() + _LEAVING
         while time.monotonic() < end and any(store.get(f"{self._job}.left.{r}") is None for r in range(size)):
             time.sleep(0.02)
+
+
+def _take_leave(store: Store, key: str) -> None:
+    """Tell trainer 0, which may have gone: then nobody waits to be told."""
+    last = store.with_patience(_GONE) if isinstance(store, RemoteStore) else store
+    with suppress(Unavailable):
+        last.put(key, b"1")
 
 
 def local_ip() -> str:

@@ -129,6 +129,10 @@ class RemoteStore:
     def __init__(self, host: str, port: int, token: str, patience: float) -> None:
         self._host, self._port, self._token, self._patience = host, port, token, patience
 
+    def with_patience(self, patience: float) -> RemoteStore:
+        """The same values, asked for by one that waits so many seconds."""
+        return RemoteStore(self._host, self._port, self._token, patience)
+
     def put(self, key: str, value: bytes) -> None:
         """Keep a value."""
         self._ask("PUT", key, value)

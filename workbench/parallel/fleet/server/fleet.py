@@ -61,7 +61,7 @@ class ServerFleet(FleetBase):
 
     def _transpile(self, strategy: ServerFleetStrategy, main: Program, startup: Program) -> None:
         """Make this process's programs of a program for one."""
-        self._origin_program = main.clone()
+        origin = main.clone()
         transpiler = DistributeTranspiler(strategy.get_program_config())
         transpiler.transpile(
             trainer_id=self.worker_index() if self.is_worker() else 0,
@@ -71,7 +71,7 @@ class ServerFleet(FleetBase):
             sync_mode=strategy.get_program_config().sync_mode,
             startup_program=startup,
         )
-        self._transpiler = transpiler
+        self._origin_program, self._transpiler = origin, transpiler
         if self.is_worker():
             self.main_program, self.startup_program = transpiler.get_trainer_program(wait_port=False), startup
             return
@@ -123,11 +123,12 @@ class ServerFleet(FleetBase):
         """
         self._prepared("run_server")
         self._own_executor.run(self.main_program)
+        self._roles._finalize()
 
     def stop_worker(self) -> None:
         """Leave: the servers end when all trainers have."""
+        self._own_executor.close()  # servers end by this, and take leave of the meeting after it
         self._roles._finalize()
-        self._own_executor.close()
 
     @property
     def _own_executor(self) -> Executor:
