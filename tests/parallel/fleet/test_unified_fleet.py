@@ -11,7 +11,9 @@ import workbench.distributed.fleet as fleet
 from workbench import static
 from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.notice import Notice
+from workbench.parallel.fleet.collective.fleet import CollectiveFleet
 from workbench.parallel.fleet.unified import UnifiedFleet
+from workbench.parallel.roles.cloud import PaddleCloudRoleMaker
 from workbench.precision.program import AutoMixedPrecisionLists, decorate
 
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
@@ -215,3 +217,19 @@ def test_what_is_asked_too_early_or_wrongly() -> None:
         UnifiedFleet().init(is_collective=True, strategy=static.BuildStrategy())
     with pytest.raises(InvalidType, match="role maker"):
         UnifiedFleet().init(role_maker="cloud", is_collective=True)
+
+
+def test_a_role_maker_of_a_collective_fleet_makes_one(programs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:6170")
+    monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
+    made = UnifiedFleet().init(PaddleCloudRoleMaker(is_collective=True))
+    assert isinstance(made._inner, CollectiveFleet)
+
+
+def test_a_refused_strategy_leaves_the_fleet_as_it_was(programs: None) -> None:
+    strategy, made = fleet.DistributedStrategy(), UnifiedFleet()
+    strategy.dgc = True
+    with pytest.raises(Unimplemented, match="dgc"):
+        made.init(is_collective=True, strategy=strategy)
+    with pytest.raises(PreconditionNotMet, match=r"fleet\.init"):
+        made.worker_num()

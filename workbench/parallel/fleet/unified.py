@@ -75,13 +75,13 @@ class UnifiedFleet:
         """
         if strategy is not None and not isinstance(strategy, FleetStrategy):
             raise InvalidType(f"fleet.init takes a fleet.DistributedStrategy as strategy, got {strategy!r}")
+        chosen = (strategy or FleetStrategy()).checked()
         if role_maker is None:
             role_maker = _usual(is_collective)
-        collective = is_collective or isinstance(role_maker, UserDefinedCollectiveRoleMaker)
+        collective = is_collective or _is_collective(role_maker)
         inner: CollectiveFleet | ServerFleet = CollectiveFleet() if collective else ServerFleet()
         inner.init(role_maker)
-        self._inner, self._is_collective = inner, collective
-        self._strategy = (strategy or FleetStrategy()).checked()
+        self._inner, self._is_collective, self._strategy = inner, collective, chosen
         if collective and not in_static_mode() and inner.worker_num() > 1:
             init_parallel_env()
         return self
@@ -259,6 +259,13 @@ def _usual(is_collective: bool) -> RoleMakerBase:
     if is_collective and "PADDLE_TRAINER_ENDPOINTS" not in os.environ and standing().size == 1:
         return UserDefinedCollectiveRoleMaker(0, [ALONE])
     return PaddleCloudRoleMaker(is_collective)
+
+
+def _is_collective(role_maker: Any) -> bool:
+    """Whether a role maker is of a fleet without servers."""
+    if isinstance(role_maker, PaddleCloudRoleMaker):
+        return role_maker._is_collective
+    return isinstance(role_maker, UserDefinedCollectiveRoleMaker)
 
 
 fleet = UnifiedFleet()
