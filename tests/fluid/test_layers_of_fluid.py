@@ -154,3 +154,12 @@ def test_programs_are_looked_at_as_in_1x() -> None:
     assert "fc_0.w_0" in [v.name for v in program.list_vars()]
     (mul, _) = program.global_block().ops
     assert mul.has_attr("x_num_col_dims") and not mul.has_attr("no_such")
+
+
+@pytest.mark.parametrize(("kind", "reduce"), [("max", np.max), ("avg", np.mean)])
+def test_pool2d_of_the_whole_image_with_channels_last(kind: str, reduce: Any) -> None:
+    image = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype(np.float32)
+    (found,) = run(lambda x: L.pool2d(x, pool_type=kind, global_pooling=True, data_format="NHWC"), image)
+    np.testing.assert_allclose(found, reduce(image, axis=(1, 2), keepdims=True), rtol=1e-6)
+    with pytest.raises(EnforceNotMet, match="NWHC"):
+        L.pool2d(fluid.data("i", [1, 4, 4, 1]), global_pooling=True, data_format="NWHC")

@@ -34,6 +34,7 @@ from workbench.ops.tensor.join import concat as joined
 from workbench.ops.tensor.join import split as parts
 from workbench.ops.tensor.shape import reshape as reshaped
 from workbench.ops.tensor.shape import squeeze as without_dimensions
+from workbench.ops.tensor.shape import transpose as permuted
 from workbench.ops.tensor.shape import unsqueeze as with_dimensions
 
 
@@ -167,8 +168,13 @@ def pool2d(
     if pool_type not in ("max", "avg"):
         raise InvalidArgument(f"pool2d takes 'max' or 'avg' as pool_type, got {pool_type!r}")
     if global_pooling:
-        whole = adaptive_max_pool2d if pool_type == "max" else adaptive_avg_pool2d
-        return whole(input, 1, name=name)
+        if data_format not in ("NCHW", "NHWC"):
+            raise InvalidArgument(f"pool2d takes 'NCHW' or 'NHWC' as data_format, got {data_format!r}")
+        if pool_type == "avg":
+            return adaptive_avg_pool2d(input, 1, data_format=data_format, name=name)
+        if data_format == "NHWC":
+            return permuted(adaptive_max_pool2d(permuted(input, [0, 3, 1, 2]), 1), [0, 2, 3, 1], name=name)
+        return adaptive_max_pool2d(input, 1, name=name)
     options: dict[str, Any] = {"ceil_mode": ceil_mode, "data_format": data_format, "name": name}
     if pool_type == "max":
         return max_pool2d(input, pool_size, pool_stride, pool_padding, **options)
