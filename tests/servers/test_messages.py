@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.servers.loopback import Asked
 from workbench.errors import InvalidArgument
 from workbench.runtime.servers.messages import MAX_HEAD, PREFIX, Message, decoded, decoded_head, encoded
 
@@ -62,6 +63,10 @@ REFUSED = {
     "a huge size": _with_head(["step", {}, [["w", "float32", [1 << 40]]]]),
     "many sizes": _with_head(["step", {}, [["w", "float32", [1] * 17]]], b"1234"),
     "a name twice": _with_head(["step", {}, [["w", "int8", [1]], ["w", "int8", [1]]]], b"12"),
+    "an empty array of huge sizes": _with_head(["step", {}, [["w", "float32", [0, 1 << 30, 1 << 30, 1 << 30]]]]),
+    "a list in a field": _with_head(["step", {"pull": [["w"]]}, []]),
+    "an object in a field": _with_head(["step", {"pull": {"w": 1}}, []]),
+    "a field that is no number": _with_head(["step", {"sequence": float("nan")}, []]),
     "deep": PREFIX.pack(b"WBPS", 200_000, crc32(b"[" * 200_000)) + b"[" * 200_000,
 }
 
@@ -105,6 +110,18 @@ def test_ten_thousand_damaged_messages_are_refused() -> None:
 def test_a_field_is_the_number_it_should_be(value: object) -> None:
     with pytest.raises(InvalidArgument, match="sequence is a whole number from 0 on"):
         Message("step", {"sequence": value}).number("sequence")
+
+
+def test_a_value_is_told_by_its_beginning() -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        Message("x" * 10_000, {"sequence": "y" * 10_000}).number("sequence")
+    assert len(str(raised.value)) < 500
+
+
+def test_a_reason_is_never_too_long_to_be_sent() -> None:
+    asked = Asked(Message("step"))
+    asked.refuse(InvalidArgument("\u2028" * MAX_HEAD))
+    assert len(encoded(asked.frames[0])) < 100_000
 
 
 @pytest.mark.parametrize("value", ["w", [1], ["w", "w"], {"w": 1}])

@@ -151,6 +151,29 @@ def test_a_trainer_rejoins_a_synchronous_job() -> None:
     assert np.allclose(waiting.result.arrays["w"], 0.4)
 
 
+def test_what_a_lost_process_pushed_is_not_taken_for_the_push_of_the_next_one() -> None:
+    server = joined()
+    server.push(0, 0, 2.0)
+    server.join(0)
+    waiting = server.push(1, 0, 4.0)
+    assert not waiting.frames
+    server.push(0, 0, 6.0)
+    assert np.allclose(waiting.result.arrays["w"], 0.5)
+
+
+def test_what_a_trainer_pushed_before_it_left_is_not_in_the_round_of_the_others() -> None:
+    server = joined()
+    server.push(0, 0, 2.0)
+    server.ask("leave", 0)
+    assert np.allclose(server.push(1, 0, 4.0).result.arrays["w"], 0.8)
+
+
+def test_a_session_of_before_a_restart_is_refused() -> None:
+    before, after = joined(), joined()
+    with pytest.raises(PreconditionNotMet, match="the server was started again"):
+        _ = after.ask("pull", 0, pull=["w"], session=before.sessions[0]).result
+
+
 def test_a_server_ends_when_all_have_left_and_not_before() -> None:
     server = joined()
     server.ask("leave", 0)
@@ -268,7 +291,7 @@ def test_an_update_that_fails_applies_nothing_and_the_server_goes_on(monkeypatch
         patched.setattr(server.server.values, "step", fail)
         with pytest.raises(PreconditionNotMet, match="step 0 could not be applied: made to fail"):
             _ = server.push(0, 0, 2.0).result
-    assert np.allclose(server.push(0, 0, 2.0).result.arrays["w"], 0.8)
+    assert np.allclose(server.push(0, 0, 4.0).result.arrays["w"], 0.6)  # and not what had failed
 
 
 def test_a_program_whose_blocks_are_not_there_is_refused() -> None:

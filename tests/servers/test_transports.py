@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from tests.processes.ranks import run_ranks
 from tests.servers import contract
 from workbench.errors import InvalidArgument, PeerFailed, Unavailable
+from workbench.parallel.servers import mpi_transport
 from workbench.parallel.servers.credentials import Credentials, credentials, is_loopback
 from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
 from workbench.runtime.servers.messages import Message, encoded
@@ -46,10 +48,11 @@ def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_messa
         listener = mpi_transport.MpiListener(comm, True)
         large = Message("step", {}, {"a": np.ones(20_000, np.float32), "b": np.ones(30_000, np.float32)})
         small = encoded(Message("step", {}, {"a": np.ones(10, np.float32)}))
-        sent = [comm.Isend(data, 0, 31801) for data in (b"", b"WBPS", small[:-1], small + b"x", encoded_head(large))]
+        wrong = (b"", b"WBPS", small[:-1], small + b"x", small, encoded_head(large))
+        sent = [comm.Isend(data, 0, 31801) for data in wrong]
         short = np.ones(10, np.float32)
         sent += [comm.Isend(short, 0, 31802), comm.Isend(large.arrays["b"], 0, 31802)]
-        for _ in range(5):
+        for _ in range(6):                                    # `small` has no number that an answer could have
             assert listener.receive(10) is None
         print(listener.refused)
         link = mpi_transport.MpiConnection(comm, 0, "127.0.0.1:6174", True)
@@ -61,7 +64,7 @@ def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_messa
         ranks=1,
     )
     assert job.code == 0, str(job)
-    assert job.outputs[0].split() == ["5", "30000.0"]
+    assert job.outputs[0].split() == ["6", "30000.0"]
 
 
 @pytest.mark.processes
@@ -87,15 +90,34 @@ def test_mpi_keeps_the_contract() -> None:
     assert len(job.outputs[0].split()) == len(contract.CHECKS) - 1, str(job)
 
 
+@pytest.mark.parametrize(("host", "pid"), [(socket.gethostname(), 123), ("another-machine", 0)])
+def test_a_server_is_looked_for_among_the_processes_of_its_own_machine(
+    host: str, pid: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = encoded(Message("joined", {"question": 0, "pid": 123, "host": host}))
+    monkeypatch.setattr(mpi_transport, "_next", lambda *given: (data, 0))
+    link = mpi_transport.MpiConnection(None, 0, "127.0.0.1:6174", False)
+    mpi_transport._MpiReply(link, 0, "join", 1).wait()
+    assert link.pid == pid
+
+
 # Who is served
 
 
 def test_a_server_that_others_reach_needs_a_secret() -> None:
     with pytest.raises(InvalidArgument, match="would take gradients from everybody who reaches it"):
         GrpcListener("0.0.0.0:0", 2, Credentials())
+    with pytest.raises(InvalidArgument, match="would take gradients from everybody who reaches it"):
+        GrpcListener("0.0.0.0:0", 2, Credentials(certificate=b"c", key=b"k"))  # it shows one, and asks for none
+    assert Credentials(certificate=b"c", key=b"k", authority=b"a").protects
     GrpcListener("0.0.0.0:0", 2, Credentials(token="secret")).close()
     assert is_loopback("127.0.0.1:1") and is_loopback("localhost:1") and is_loopback("[::1]:1")
     assert not (is_loopback("10.0.0.1:1") or is_loopback("example.org:1"))
+
+
+def test_secrets_are_not_shown_in_logs() -> None:
+    shown = repr(Credentials(token="secret", certificate=b"public", key=b"secret"))
+    assert shown == "Credentials(token=set, certificate=set, key=set, authority=none)"
 
 
 @pytest.mark.parametrize("shown", ["", "other"])
@@ -121,6 +143,8 @@ def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
         assert GrpcConnection(listener.endpoint, held).ask(Message("step"), 10).kind == "echo"
         with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):
             GrpcConnection(listener.endpoint, Credentials()).ask(Message("step"), 1)
+        with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):  # has no certificate to show
+            GrpcConnection(listener.endpoint, Credentials(authority=held.authority)).ask(Message("step"), 1)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ class Credentials(NamedTuple):
 
     Attributes:
         token: a secret that all processes of the job know, "" for none.
-        certificate, key: of a server, in PEM; authority: whose certificates trainers trust. b"" for none.
+        certificate, key: what the process shows, in PEM; a server has to have them for TLS.
+        authority: whose certificates it trusts; a server that has one serves only who shows such a certificate.
+            b"" for none.
     """
 
     token: str = ""
@@ -32,7 +34,12 @@ class Credentials(NamedTuple):
     @property
     def protects(self) -> bool:
         """Whether not everybody who reaches the port is served."""
-        return bool(self.token or self.certificate)
+        return bool(self.token or (self.certificate and self.authority))
+
+    def __repr__(self) -> str:
+        """Which are set; a secret must not get into a log."""
+        told = (f"{name}={'set' if value else 'none'}" for name, value in zip(self._fields, self, strict=True))
+        return f"Credentials({', '.join(told)})"
 
     def admits(self, shown: str) -> bool:
         """Whether somebody who shows this token is served."""
@@ -41,7 +48,8 @@ class Credentials(NamedTuple):
 
 def credentials(variables: Mapping[str, str] | None = None) -> Credentials:
     """Those that variables of this process tell of: `WORKBENCH_SERVERS_TOKEN`, and paths of PEM files in
-    `WORKBENCH_SERVERS_TLS_CERTIFICATE` and `…_TLS_KEY` (servers), `…_TLS_AUTHORITY` (trainers).
+    `WORKBENCH_SERVERS_TLS_CERTIFICATE` and `…_TLS_KEY` (servers, and trainers of which a certificate is asked),
+    `…_TLS_AUTHORITY` (trainers, and servers that ask for a certificate).
 
     Raises:
         InvalidArgument: a certificate without its key, or the other way round. NotFound: a file is missing.
@@ -72,7 +80,8 @@ def require_protection(endpoint: str, held: Credentials) -> None:
         raise InvalidArgument(
             f"a server at {endpoint} would take gradients from everybody who reaches it\n"
             "  expected: an address of this machine only (127.0.0.1), or a secret that all processes know in the "
-            f"variable {TOKEN}, or the files of {CERTIFICATE} and {KEY}"
+            f"variable {TOKEN}, or the files of {CERTIFICATE}, {KEY} and {AUTHORITY}: a certificate of that authority "
+            "is then asked of everybody"
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet, located
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import ROW_NUMBERS, ROW_VALUES
-from workbench.parallel.servers.links import links_to
+from workbench.parallel.servers.links import asking, links_to
 from workbench.parallel.servers.values import require_rows
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Reply
@@ -70,24 +70,25 @@ class ServerExchange:
         Raises:
             PeerFailed: a server is lost, or tells that another trainer is. PeerTimeout: one does not answer in time.
         """
-        links = links_to(self._endpoints, self._trainer)
         pushed: dict[str, Arrays] = {endpoint: {} for endpoint in self._endpoints}
         for parts, value in zip(self._pushes, values, strict=True):
             for part in parts:
                 pushed[part.endpoint].update(_pieces(part, value))
-        asked = {}
-        for endpoint, link in links.items():
-            arrays, names = pushed[endpoint], self._wanted[endpoint]
-            if arrays:
-                link.join()
-                asked[endpoint] = link.start("step", arrays, sequence=link.sequence, pull=names)
-            elif names or not self._pushes:
-                asked[endpoint] = link.start("pull", {}, pull=names)
-        answers = answered(asked)
-        for endpoint, arrays in pushed.items():
-            links[endpoint].sequence += bool(arrays)
-        for endpoint, answer in answers.items() if self._begins else ():
-            links[endpoint].begun |= answer.arrays
+        with asking(self._trainer):
+            links = links_to(self._endpoints, self._trainer)
+            asked = {}
+            for endpoint, link in links.items():
+                arrays, names = pushed[endpoint], self._wanted[endpoint]
+                if arrays:
+                    link.join()
+                    asked[endpoint] = link.start("step", arrays, sequence=link.sequence, pull=names)
+                elif names or not self._pushes:
+                    asked[endpoint] = link.start("pull", {}, pull=names)
+            answers = answered(asked)
+            for endpoint, arrays in pushed.items():
+                links[endpoint].sequence += bool(arrays)
+            for endpoint, answer in answers.items() if self._begins else ():
+                links[endpoint].begun |= answer.arrays
         return [self._joined(pull, answers) for pull in self._pulls]
 
     @staticmethod
@@ -161,13 +162,14 @@ class ServerTables:
         distinct, where = np.unique(ids.astype(np.int64).reshape(-1), return_inverse=True)
         stops = np.cumsum(height_sections)
         require_rows(table_names[0].rpartition(".block")[0] or table_names[0], distinct, int(stops[-1]))
-        links = links_to(dict.fromkeys(endpoints), trainer_id)
         cuts, rows = np.searchsorted(distinct, [0, *stops]), np.empty((len(distinct), width), np.float32)
         begun, left = [], list(zip(table_names, endpoints, [0, *stops], cuts, cuts[1:], strict=False))
-        for name, endpoint, start, first, last in left:
-            if first < last:
-                reply = links[endpoint].start("rows", {name: distinct[first:last] - start})
-                begun.append((first, last, name, reply))
-        for first, last, name, reply in begun:
-            rows[first:last] = answered({name: reply})[name].arrays[name + ROW_VALUES]
+        with asking(trainer_id):
+            links = links_to(dict.fromkeys(endpoints), trainer_id)
+            for name, endpoint, start, first, last in left:
+                if first < last:
+                    reply = links[endpoint].start("rows", {name: distinct[first:last] - start})
+                    begun.append((first, last, name, reply))
+            for first, last, name, reply in begun:
+                rows[first:last] = answered({name: reply})[name].arrays[name + ROW_VALUES]
         return rows[where.reshape(-1)].reshape(*ids.shape, width)

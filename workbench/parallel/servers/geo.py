@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.parallel.servers.exchange import OncePerStep, Share, answered
-from workbench.parallel.servers.links import Link, links_to
+from workbench.parallel.servers.links import Link, asking, links_to
 
 _DELTA = ".delta"
 
@@ -34,7 +34,11 @@ class GeoExchange:
 
     def exchange(self, values: Sequence[Any], place: int = 0) -> list[np.ndarray]:
         """The parameters after a step, with what others have changed if it is time for that."""
-        return self._shared.once(place, lambda: self._exchange(values))
+        return self._shared.once(place, lambda: self._asked(values))
+
+    def _asked(self, values: Sequence[Any]) -> list[np.ndarray]:
+        with asking(self._trainer):
+            return self._exchange(values)
 
     def _exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
         links = links_to(self._endpoints, self._trainer)

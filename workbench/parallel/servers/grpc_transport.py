@@ -84,7 +84,9 @@ class GrpcListener(Listener):
         if not held.certificate:
             return int(self._server.add_insecure_port(endpoint))
         pairs = [(held.key, held.certificate)]
-        return int(self._server.add_secure_port(endpoint, grpc.ssl_server_credentials(pairs)))
+        asks = bool(held.authority)
+        shown = grpc.ssl_server_credentials(pairs, held.authority or None, asks)
+        return int(self._server.add_secure_port(endpoint, shown))
 
     def _serve(self, data: bytes, context: Any) -> bytes:
         """One call, on a thread of its own."""
@@ -137,7 +139,7 @@ class GrpcConnection(Connection):
         grpc, self.endpoint, self._most = _grpc(), endpoint, most
         held = credentials() if held is None else held
         if held.authority:
-            trusted = grpc.ssl_channel_credentials(held.authority)
+            trusted = grpc.ssl_channel_credentials(held.authority, held.key or None, held.certificate or None)
             self._channel = grpc.secure_channel(endpoint, trusted, _options(most))
         else:
             self._channel = grpc.insecure_channel(endpoint, _options(most))

@@ -56,11 +56,15 @@ class CheckpointKeeper:
         own = [name for name in server.duty.persistables() if server.values.has(name)]
         if expected != [FORMAT, server.duty.mode, list, sorted(own)] or len(applied) != server.duty.trainers:
             raise InvalidArgument(f"{self.path} is no checkpoint of server {server.duty.endpoint} and its program")
+        try:
+            steps, taken = int(told["round"]), [int(one) for one in applied]
+        except (KeyError, TypeError, ValueError):
+            raise InvalidArgument(f"{self.path} does not tell how many steps were taken") from None
         for name, value in held.items():
             self._require_shape(name, server.values.array(name), value)
         for name, value in held.items():
             server.values.put(name, value)
-        server.round, server.members.applied = int(told["round"]), [int(one) for one in applied]
+        server.round, server.members.applied = steps, taken
 
     def _require_shape(self, name: str, now: np.ndarray, value: np.ndarray) -> None:
         if now.shape != value.shape or now.dtype != value.dtype:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -60,6 +62,12 @@ def _deadline() -> float:
 
 
 _links: dict[tuple[int, str], Link] = {}
+_asking: defaultdict[int, threading.RLock] = defaultdict(threading.RLock)
+
+
+def asking(trainer: int) -> threading.RLock:
+    """Held while a trainer asks and waits: its threads share its links, and a step's number is that of one step."""
+    return _asking[trainer]
 
 
 def links_to(endpoints: Iterable[str], trainer: int) -> dict[str, Link]:
@@ -81,8 +89,10 @@ def checkpoint_servers() -> None:
     Raises:
         PreconditionNotMet: a server keeps none (`FLAGS_server_checkpoint`). PeerFailed: a server is lost.
     """
-    for reply in [link.start("save", {}) for link in _links.values()]:
-        reply.wait()
+    for trainer in sorted({trainer for trainer, _ in [*_links]}):
+        with asking(trainer):
+            for reply in [link.start("save", {}) for (one, _), link in [*_links.items()] if one == trainer]:
+                reply.wait()
 
 
 def _leave() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from random import SystemRandom
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
 
@@ -24,7 +25,7 @@ class TrainerMembers:
         self.trainers = trainers
         self.applied = [0] * trainers
         self.left: set[int] = set()
-        self._sessions = [0] * trainers
+        self._sessions = [SystemRandom().getrandbits(53) for _ in range(trainers)]  # none of before a restart
         self._heard: dict[int, float] = {}
 
     def join(self, trainer: int) -> int:

@@ -8,6 +8,7 @@ waited for.
 from __future__ import annotations
 
 import itertools
+import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -55,7 +56,9 @@ class MpiListener(Listener):
             return None
         data, source = came
         try:
-            return _MpiQuestion(self, source, _whole(self._comm, data, source, _ASK_ARRAYS))
+            frame = _whole(self._comm, data, source, _ASK_ARRAYS)
+            frame.number(_NUMBER)  # it goes back with the answer
+            return _MpiQuestion(self, source, frame)
         except InvalidArgument as error:
             self.refused += 1
             refused = _MpiQuestion(self, source, Message("", {_NUMBER: -1}))
@@ -128,7 +131,8 @@ class _MpiReply(Reply):
             answer = _whole(link.comm, *came, _ANSWER_ARRAYS)
             number = answer.fields.get(_NUMBER)
             if number in (self._number, -1):
-                link.pid = link.pid or int(answer.fields.get("pid") or 0)
+                if answer.fields.get("host") == socket.gethostname():  # elsewhere the number is another process's
+                    link.pid = answer.number("pid")
                 return understood(answer, link.endpoint)
 
     def _look(self) -> None:

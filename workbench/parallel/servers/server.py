@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
 from workbench.parallel.servers.members import TrainerMembers
 from workbench.parallel.servers.values import Values
-from workbench.runtime.servers.messages import Message
+from workbench.runtime.servers.messages import MAX_BYTES, Message
 from workbench.runtime.servers.transport import Listener, Question
 
 _LOOK = 0.05  # seconds between looks at the clock, and at the keyboard
@@ -85,9 +86,9 @@ class ParameterServer:
 
     def serve(self) -> None:
         """Return when all trainers have left."""
-        if self._keeper is not None:
-            self._keeper.restore(self)
         try:
+            if self._keeper is not None:
+                self._keeper.restore(self)
             while not self._is_over():
                 request = self._listener.receive(_LOOK)
                 if request is not None:
@@ -109,20 +110,30 @@ class ParameterServer:
             answer(request, trainer)
         except EnforceNotMet as error:
             request.refuse(error)
+        except Exception as error:
+            request.refuse(self._failed(repr(request.frame.kind[:100]), error))
+
+    def _failed(self, what: str, error: Exception) -> PreconditionNotMet:
+        return PreconditionNotMet(f"{what} failed at server {self.duty.endpoint}: {type(error).__name__}: {error}")
 
     # Coming and going
 
     def _join(self, request: Question, trainer: int) -> None:
         session = self.members.join(trainer)
-        self._drop(trainer)
-        told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode, "pid": os.getpid()}
-        request.answer(Message("joined", told))
+        self._forget(trainer)
+        told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode}
+        request.answer(Message("joined", {**told, "pid": os.getpid(), "host": socket.gethostname()}))
 
     def _leave(self, request: Question, trainer: int) -> None:
         self.members.leave(trainer)
-        self._drop(trainer)
+        self._forget(trainer)
         request.answer(Message("left"))
         self._finish_round()
+
+    def _forget(self, trainer: int) -> None:
+        """A session is over: what it pushed to a round that is not complete goes with it."""
+        self._drop(trainer)
+        self._parts.pop(trainer, None)
 
     def _drop(self, trainer: int) -> None:
         """Forget a question that nobody waits for any more."""
@@ -182,21 +193,33 @@ class ParameterServer:
         waiting, self._waiting = self._waiting, {}
         nothing = Push({}, {}, {})
         parts = [self._parts.get(trainer, nothing) for trainer in range(self.duty.trainers)]
+        self._parts = {}
+        rates = dict(item for part in parts for item in part.rates.items())
         try:
-            for name, rate in (item for part in parts for item in part.rates.items()):
-                self.values.put(name, rate)
-            self.values.step([part.gradients for part in parts])
+            with self.values.unless_it_fails(rates):
+                for name, rate in rates.items():
+                    self.values.put(name, rate)
+                self.values.step([part.gradients for part in parts])
         except Exception as error:
             for request, _ in waiting.values():
                 request.refuse(PreconditionNotMet(f"step {self.round} could not be applied: {error}"))
             return
-        self._parts = {}
         self.round += 1
         self.members.applied = [self.round] * self.duty.trainers
         for trainer, (request, names) in waiting.items():
-            self._finish(request, trainer, names)
-        if self._keeper is not None:
-            self._keeper.stepped(self)
+            try:
+                self._finish(request, trainer, names)
+            except Exception as error:  # the others have their answers
+                request.refuse(self._failed(f"the answer to step {self.round - 1}", error))
+        self._keep()
+
+    def _keep(self) -> None:
+        """A step was applied; that it cannot be kept does not undo it."""
+        try:
+            if self._keeper is not None:
+                self._keeper.stepped(self)
+        except OSError as error:
+            warnings.warn(f"server {self.duty.endpoint} could not write its checkpoint: {error}", stacklevel=2)
 
     def _finish(self, request: Question, trainer: int, names: Sequence[str]) -> None:
         """Answer a step that was applied."""
@@ -210,18 +233,18 @@ class ParameterServer:
         """Apply what one trainer pushed, at once."""
         self._listener.settle()
         values = self.values
-        for name, rate in push.rates.items():
-            values.put(name, rate)
-        for name, steps in push.steps.items():
-            values.advance(name, steps)
-        if not values.has_rate:
-            values.advance("", None)
-        values.apply(push.gradients, trainer)
+        with values.unless_it_fails([*push.rates, *push.steps]):
+            for name, rate in push.rates.items():
+                values.put(name, rate)
+            for name, steps in push.steps.items():
+                values.advance(name, steps)
+            if not values.has_rate:
+                values.advance("", None)
+            values.apply(push.gradients, trainer)
         self.members.applied[trainer] += 1
         self.round += 1
         self.pushed += sum(value.nbytes for value in push.gradients.values())
-        if self._keeper is not None:
-            self._keeper.stepped(self)
+        self._keep()
 
     def _read(self, arrays: Arrays) -> Push:
         """What is pushed, all of which fits."""
@@ -248,7 +271,7 @@ class ParameterServer:
         gradient = self.duty.gradient_of(plain)
         values = arrays.get(plain + ROW_VALUES)
         if values is None:
-            raise InvalidArgument(f"rows of gradient {plain!r} are pushed without values")
+            raise InvalidArgument(f"rows of gradient {plain[:100]!r} are pushed without values")
         return gradient, Rows(array, values, self.duty.spec_of(gradient).shape[0])
 
     # Parameters
@@ -272,6 +295,9 @@ class ParameterServer:
 
     def _rows(self, request: Question, trainer: int) -> None:
         frame = request.frame
+        nbytes = sum(self.values.rows_nbytes(name, numbers) for name, numbers in frame.arrays.items())
+        if nbytes > MAX_BYTES:
+            raise InvalidArgument(f"rows of {nbytes} bytes are asked for; an answer has at most {MAX_BYTES}")
         found = {f"{name}{ROW_VALUES}": self.values.rows(name, numbers) for name, numbers in frame.arrays.items()}
         answer = Message("rows", {}, found)
         self.pulled += answer.nbytes
@@ -305,5 +331,5 @@ def _number(name: str, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         InvalidArgument: it is something else.
     """
     if array.size != 1 or array.dtype != dtype:
-        raise InvalidArgument(f"{name!r} is one number {dtype}, got {array.dtype}{list(array.shape)}")
+        raise InvalidArgument(f"{name[:100]!r} is one number {dtype}, got {array.dtype}{list(array.shape)}")
     return array.reshape(1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -67,9 +68,19 @@ class Values:
         Raises:
             InvalidArgument: no such table, or a row that it does not have.
         """
-        held = self.array(table)
+        held = self._table(table)
         require_rows(table, numbers, held.shape[0])
         return np.take(held, numbers, axis=0, mode="clip")
+
+    def rows_nbytes(self, table: str, numbers: np.ndarray) -> int:
+        """Bytes that rows of a table have; raises InvalidArgument if there is no such table."""
+        return numbers.size * self._table(table)[:1].nbytes
+
+    def _table(self, name: str) -> np.ndarray:
+        held = self.array(name)
+        if held.ndim == 0:
+            raise InvalidArgument(f"variable {name!r} at {self._duty.endpoint} has no rows: it is one number")
+        return held
 
     def fits(self, gradient: str, value: np.ndarray | Rows) -> None:
         """A gradient is of the shape and dtype of its parameter.
@@ -89,6 +100,19 @@ class Values:
             )
 
     # Updates
+
+    @contextmanager
+    def unless_it_fails(self, names: Iterable[str]) -> Iterator[None]:
+        """What changes of variables of one number, and by the schedule, is put back when the step it is for fails."""
+        schedule = self._duty.schedule
+        made = [] if schedule is None else [name for op in schedule.ops for name in op.output_arg_names]
+        before = {name: np.array(self.array(name)) for name in dict.fromkeys([*names, *made]) if self.has(name)}
+        try:
+            yield
+        except BaseException:
+            for name, value in before.items():
+                self.put(name, value)
+            raise
 
     def step(self, parts: Sequence[Pushed]) -> None:
         """One synchronous step: the mean over the trainers of what they pushed, then the updates (T-7).

@@ -32,7 +32,7 @@ class Message(NamedTuple):
     """One message.
 
     Attributes:
-        kind: what is asked for, or answered. fields: numbers, strings and lists of them, by name.
+        kind: what is asked for, or answered. fields: numbers, strings, None and flat lists of them, by name.
         arrays: by name, in the order they are sent.
     """
 
@@ -53,7 +53,9 @@ class Message(NamedTuple):
         """
         found = self.fields.get(name)
         if type(found) is not int or not least <= found < 1 << 62:
-            raise InvalidArgument(f"message {self.kind!r}: {name} is a whole number from {least} on, got {found!r}")
+            raise InvalidArgument(
+                f"message {self.kind[:100]!r}: {name} is a whole number from {least} on, got {_short(found)}"
+            )
         return found
 
     def names(self, name: str) -> list[str]:
@@ -64,7 +66,9 @@ class Message(NamedTuple):
         """
         found = self.fields.get(name, [])
         if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len({*found}) < len(found):
-            raise InvalidArgument(f"message {self.kind!r}: {name} is a list of different names, got {str(found)[:100]}")
+            raise InvalidArgument(
+                f"message {self.kind[:100]!r}: {name} is a list of different names, got {_short(found)}"
+            )
         return found
 
     def text(self, name: str) -> str:
@@ -75,7 +79,7 @@ class Message(NamedTuple):
         """
         found = self.fields.get(name, "")
         if not isinstance(found, str):
-            raise InvalidArgument(f"message {self.kind!r}: {name} is a string, got {str(found)[:100]}")
+            raise InvalidArgument(f"message {self.kind[:100]!r}: {name} is a string, got {_short(found)}")
         return found
 
 
@@ -150,7 +154,9 @@ def decoded_head(data: Any, most: int = MAX_BYTES) -> tuple[Head, int]:
         raise InvalidArgument("the head of a message is damaged: its checksum is another one")
     head = _parsed(text)
     if head.nbytes > most:
-        raise InvalidArgument(f"message {head.kind!r} has arrays of {head.nbytes} bytes; at most {most} are taken")
+        raise InvalidArgument(
+            f"message {head.kind[:100]!r} has arrays of {head.nbytes} bytes; at most {most} are taken"
+        )
     return head, end
 
 
@@ -158,9 +164,11 @@ def _parsed(text: bytes) -> Head:
     try:
         kind, fields, told = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidArgument(f"the head of a message cannot be read: {error}") from None
+        raise InvalidArgument(f"the head of a message cannot be read: {_short(error)}") from None
     if not (isinstance(kind, str) and isinstance(fields, dict) and isinstance(told, list)):
         raise InvalidArgument("the head of a message is its kind, its fields and its arrays")
+    if not all(map(_is_flat, fields.values())):
+        raise InvalidArgument(f"message {kind[:100]!r}: a field is a number, a string, None or a flat list of them")
     if len(told) > MAX_ARRAYS:
         raise InvalidArgument(f"a message has at most {MAX_ARRAYS} arrays, got {len(told)}")
     forms = [_form(one) for one in told]
@@ -169,17 +177,35 @@ def _parsed(text: bytes) -> Head:
     return Head(kind, fields, forms)
 
 
+def _is_flat(field: Any) -> bool:
+    return all(map(_is_plain, field)) if isinstance(field, list) else _is_plain(field)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON can carry a value back: it has no word for numbers that are not finite."""
+    return math.isfinite(value) if isinstance(value, float) else value is None or isinstance(value, str | int)
+
+
+def _short(value: object) -> str:
+    """The beginning of a value, for an error."""
+    return (str(value) if isinstance(value, Exception) else repr(value))[:100]
+
+
 def _form(told: Any) -> Form:
     if not isinstance(told, list) or len(told) != 3:
-        raise InvalidArgument(f"an array is told by name, dtype and shape, got {str(told)[:100]}")
+        raise InvalidArgument(f"an array is told by name, dtype and shape, got {type(told).__name__}")
     name, dtype, shape = told
     if not isinstance(name, str) or not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise InvalidArgument(f"no name and dtype of an array: {str(told)[:100]}")
+        got = f"{type(name).__name__} and {_short(dtype) if isinstance(dtype, str) else type(dtype).__name__}"
+        raise InvalidArgument(f"no name and dtype of an array: {got}")
     if not isinstance(shape, list) or len(shape) > MAX_DIMS:
-        raise InvalidArgument(f"array {name[:100]!r}: no shape: {str(shape)[:100]}")
+        raise InvalidArgument(f"array {name[:100]!r}: a shape is a list of at most {MAX_DIMS} sizes")
     if not all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape):
-        raise InvalidArgument(f"array {name[:100]!r}: no shape: {str(shape)[:100]}")
-    return Form(name, np.dtype(as_dtype(dtype).numpy), tuple(shape))
+        raise InvalidArgument(f"array {name[:100]!r}: a size is a whole number from 0 to {MAX_BYTES}")
+    form = Form(name, np.dtype(as_dtype(dtype).numpy), tuple(shape))
+    if math.prod(size or 1 for size in shape) * form.dtype.itemsize > MAX_BYTES:  # NumPy has no such empty array
+        raise InvalidArgument(f"array {name[:100]!r} is too large: {shape}")
+    return form
 
 
 def encoded(frame: Message) -> bytes:
@@ -207,7 +233,7 @@ def decoded(data: Any, most: int = MAX_BYTES) -> Message:
     head, start = decoded_head(data, most)
     if len(data) - start != head.nbytes:
         raise InvalidArgument(
-            f"message {head.kind!r} is not whole: its arrays have {head.nbytes} bytes, {len(data) - start} came"
+            f"message {head.kind[:100]!r} is not whole: its arrays have {head.nbytes} bytes, {len(data) - start} came"
         )
     arrays = {}
     for form in head.forms:

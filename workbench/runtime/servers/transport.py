@@ -16,6 +16,8 @@ from workbench.runtime.servers.messages import Message
 REFUSED = "refused"
 """The kind of an answer that says why there is none."""
 
+_LONGEST = 4000  # characters of a reason
+
 _ERRORS: dict[str, type[EnforceNotMet]] = {
     error.__name__: error for error in (InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet)
 }
@@ -33,7 +35,7 @@ class Question(ABC):
     def refuse(self, error: EnforceNotMet) -> None:
         """Say why there is no answer."""
         kind = next((name for name, one in _ERRORS.items() if type(error) is one), "InvalidArgument")
-        self.answer(Message(REFUSED, {"error": kind, "message": str(error)}))
+        self.answer(Message(REFUSED, {"error": kind, "message": str(error)[:_LONGEST]}))
 
 
 class Listener(ABC):
