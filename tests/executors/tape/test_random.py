@@ -111,6 +111,7 @@ def test_uniform(bounds: tuple[float, float]) -> None:
 
 
 def test_an_unseeded_initialiser_draws_anew_at_every_run() -> None:
+    wb.seed(0)  # others may have set one
     with Built() as built:
         static.create_parameter([3, 4], "float32", default_initializer=wb.nn.initializer.Uniform())
     (weight,) = [v.name for v in built.startup.list_vars() if v.shape == (3, 4)]

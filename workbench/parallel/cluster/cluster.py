@@ -55,8 +55,9 @@ class Cluster:
         """Keep the ranks for the training of one program.
 
         Raises:
-            PreconditionNotMet: they are kept for another one.
+            Unavailable: the cluster was closed. PreconditionNotMet: they are kept for another one.
         """
+        self._engines.require_open()
         if self._holder is not None:
             raise PreconditionNotMet(
                 f"the ranks of this cluster are training {self._holder!r}; wait for that run, or stop it first"

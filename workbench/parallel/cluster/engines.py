@@ -76,7 +76,7 @@ class Engines:
         Raises:
             Unavailable: they did not come up, or the cluster was closed.
         """
-        self._require_open()
+        self.require_open()
         with _surroundings(), self._sending:
             self._cluster.stop_engines_sync()
             self._await_farewell()
@@ -154,7 +154,7 @@ class Engines:
     def _await(self, answers: Asked, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not all(answer.ready() for answer in answers):
-            self._require_open()  # answers of ranks that another thread has closed never come
+            self.require_open()  # answers of ranks that another thread has closed never come
             now = time.monotonic()
             if any(map(has_failed, answers)):
                 deadline = min(deadline, now + FAREWELL)
@@ -168,11 +168,12 @@ class Engines:
 
     def require_alive(self) -> None:
         """Raises: RankLost: one is gone. Unavailable: the cluster was closed."""
-        self._require_open()
+        self.require_open()
         if not self.alive:
             raise self._loss()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises: Unavailable: the cluster was closed."""
         if self.closed:
             raise Unavailable("this cluster was closed; wb.distributed.cluster(n) starts another one")
 
