@@ -190,6 +190,17 @@ def test_a_server_does_not_wait_for_a_lost_trainer_when_the_others_have_left() -
         assert server.server._is_over()
 
 
+@pytest.mark.parametrize(("patience", "is_over"), [(-1.0, True), (60.0, False)])
+def test_a_server_does_not_wait_for_ever_for_a_trainer_that_never_came(patience: float, is_over: bool) -> None:
+    server = Loopback(mode=ASYNC, patience=patience)
+    server.join(0)
+    server.ask("leave", 0)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert server.server._is_over() == is_over
+    assert len(told) == is_over
+
+
 # Checkpoints
 
 

@@ -29,6 +29,7 @@ class GeoExchange:
         self._parameters = dict(parameters)
         self._endpoints = list(dict.fromkeys(s.endpoint for shares in parameters.values() for s in shares))
         self._known: dict[str, np.ndarray] = {}
+        self._unconfirmed: dict[str, np.ndarray] = {}
         self._steps = 0
         self._shared = OncePerStep()
 
@@ -45,9 +46,9 @@ class GeoExchange:
         if not self._known:
             self._known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}
         self._steps += 1
-        if self._steps % self._every:
+        if self._steps % self._every and not self._unconfirmed:
             return [np.array(value) for value in values]
-        changes = {
+        changes = self._unconfirmed = self._unconfirmed or {  # a server may have taken those: it must not get others
             name: ((value - self._known[name]) / self._trainers).astype(value.dtype)
             for (name, _), value in self._with(values)
         }
@@ -60,6 +61,7 @@ class GeoExchange:
         answers = answered(asked)
         for link in links.values():
             link.sequence += 1
+        self._unconfirmed = {}
         return [self._taken_over(name, value, changes[name], answers) for (name, _), value in self._with(values)]
 
     @staticmethod

@@ -74,7 +74,7 @@ class ParameterServer:
         self.pushed = self.pulled = 0
         self._parts: dict[int, Push] = {}
         self._waiting: dict[int, tuple[Question, list[str]]] = {}
-        self._begun = 0.0
+        self._begun = self._left = 0.0
         self._answers: dict[str, Callable[[Question, int], None]] = {
             "join": self._join,
             "step": self._step,
@@ -126,6 +126,7 @@ class ParameterServer:
 
     def _leave(self, request: Question, trainer: int) -> None:
         self.members.leave(trainer)
+        self._left = time.monotonic()
         self._forget(trainer)
         request.answer(Message("left"))
         self._finish_round()
@@ -145,7 +146,9 @@ class ParameterServer:
         active = self.members.active
         if not active or len(active) == self.duty.trainers:
             return not active
-        if self.members.silent(self._patience) != active:
+        is_late = time.monotonic() > self._left + self._patience
+        absent = self.members.silent(self._patience) + (self.members.never_came() if is_late else [])
+        if {*absent} != {*active}:
             return False
         lost = ", ".join(map(str, active))
         warnings.warn(

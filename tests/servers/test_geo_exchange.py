@@ -1,0 +1,64 @@
+"""What a Geo-SGD trainer tells a server whose answer is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workbench.errors import PeerTimeout
+from workbench.parallel.servers import links
+from workbench.parallel.servers.exchange import Share
+from workbench.parallel.servers.geo import GeoExchange
+from workbench.runtime.servers.messages import Message
+from workbench.runtime.servers.transport import Connection, Reply
+
+
+class _Answer(Reply):
+    def __init__(self, frame: Message, is_lost: bool) -> None:
+        self._frame, self._is_lost = frame, is_lost
+
+    def wait(self) -> Message:
+        if self._is_lost:
+            raise PeerTimeout("no answer")
+        return self._frame
+
+
+class _Server(Connection):
+    """Adds up changes, each step once; the answers to those steps in `loses` are lost, once."""
+
+    def __init__(self, name: str, w: float, loses: set[int]) -> None:
+        self.endpoint, self.w, self.taken, self._loses = name, np.full(1, w, np.float32), 0, loses
+
+    def start(self, frame: Message, seconds: float) -> Reply:
+        step = frame.fields.get("sequence", -1)
+        if step == self.taken:
+            self.taken += 1
+            self.w = self.w + frame.arrays[f"{self.endpoint}.w.delta"]
+        is_lost = step in self._loses
+        self._loses -= {step}
+        told = {f"{self.endpoint}.w": self.w}
+        return _Answer(Message("values", {"session": 1, "sequence": 0}, told), is_lost)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_change_whose_answer_was_lost_is_counted_once_at_every_server(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [_Server("a", 1, {0}), _Server("b", 1, set())]
+    monkeypatch.setattr(links, "_links", {(0, one.endpoint): links.Link(one, 0) for one in servers})
+    shares = [Share(f"{one.endpoint}.w", one.endpoint, row, row + 1) for row, one in enumerate(servers)]
+    geo, w, lost = GeoExchange(0, 1, every, {"w": shares}), np.ones(2, np.float32), 0
+    geo._known = {"w": w.copy()}
+    for _ in range(4 * every):
+        w = w + np.float32([1, 3])
+        try:
+            (w,) = geo.exchange([w])
+        except PeerTimeout:
+            lost += 1
+    assert lost == 1
+    assert np.array_equal([one.w[0] for one in servers], geo._known["w"])
+    assert np.array_equal(w, 1 + np.float32([1, 3]) * (4 * every))
+    assert np.array_equal(w, geo._known["w"])
