@@ -498,3 +498,27 @@ def test_a_startup_program_of_another_program_is_refused() -> None:
     with pytest.raises(PreconditionNotMet, match=r"does not make 'fc_0\.[wb]_0'; give the program's own"):
         transpiled((main, Program()))
     assert str(main) == before
+
+
+@pytest.mark.parametrize("field", ["enable_dc_asgd", "geo_sgd_mode"])
+def test_what_is_for_servers_that_do_not_wait_is_refused_before_anything_is_done(field: str) -> None:
+    programs = line()
+    before = [str(program) for program in programs]
+    with pytest.raises(InvalidForm, match=f"{field}=True needs sync_mode=False"):
+        transpiled(programs, {field: True})
+    assert [str(program) for program in programs] == before
+
+
+@pytest.mark.parametrize(("fields", "told"), [({}, {}), (ASYNC, {"sync_mode": False, "pservers": FIRST})])
+def test_t7_trainers_too_are_refused_a_clip_by_the_norm_of_all_gradients(fields: Any, told: Any) -> None:
+    programs = line(clipped)
+    before = str(programs[0])
+    with pytest.raises(Unimplemented, match="one server and sync_mode=True"):
+        transpiled(programs, fields, **told)
+    assert str(programs[0]) == before
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.0, True, "2"])
+def test_communicators_are_counted(wrong: Any) -> None:
+    with pytest.raises(InvalidArgument, match="nccl_comm_num is an int from 1 on"):
+        config(nccl_comm_num=wrong)

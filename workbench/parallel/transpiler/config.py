@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.errors import InvalidArgument, NotFound, did_you_mean, one_of
+from workbench.errors import InvalidArgument, InvalidForm, NotFound, did_you_mean, one_of
 
 PSERVER, NCCL2, COLLECTIVE = MODES = "pserver", "nccl2", "collective"
 COLLECTIVE_MODES = "grad_allreduce", "local_sgd", "single_process_multi_thread"
@@ -88,6 +88,8 @@ class DistributeTranspilerConfig:
             raise NotFound(f"DistributeTranspilerConfig has no field {name!r}.{did_you_mean(name, self._DEFAULTS)}")
         if name == "mode" and value not in MODES:
             raise InvalidArgument(f"DistributeTranspilerConfig.mode is {one_of(MODES)}, got {value!r}")
+        if name == "nccl_comm_num" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise InvalidArgument(f"DistributeTranspilerConfig.nccl_comm_num is an int from 1 on, got {value!r}")
         if name == "runtime_split_send_recv" and value and self.sync_mode:
             raise InvalidArgument(
                 "runtime_split_send_recv=True needs sync_mode=False: set DistributeTranspilerConfig.sync_mode first"
@@ -95,6 +97,16 @@ class DistributeTranspilerConfig:
         if name == "sync_mode" and value and self.runtime_split_send_recv:
             raise InvalidArgument("sync_mode=True needs DistributeTranspilerConfig.runtime_split_send_recv=False")
         self.__dict__[name] = value
+
+    def require_consistent(self) -> None:
+        """What is for servers that do not wait is set for those only.
+
+        Raises:
+            InvalidForm: names the field.
+        """
+        for name in ("enable_dc_asgd", "geo_sgd_mode"):
+            if self.mode == PSERVER and self.sync_mode and getattr(self, name):
+                raise InvalidForm(f"DistributeTranspilerConfig.{name}=True needs sync_mode=False")
 
     def __repr__(self) -> str:
         given = (f"{name}={self.__dict__[name]!r}" for name in self._DEFAULTS if self._differs(name))

@@ -15,7 +15,7 @@ from workbench.parallel.transpiler.ports import require_endpoints, wait_for_port
 from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, geo_server, push_changes
 from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
 from workbench.parallel.transpiler.server_mode.rate import begin_counters, counts_steps
-from workbench.parallel.transpiler.server_mode.server import ServerProgram
+from workbench.parallel.transpiler.server_mode.server import ServerProgram, require_gradients_together
 from workbench.parallel.transpiler.server_mode.startup import (
     geo_startup,
     pull_at_start,
@@ -89,6 +89,8 @@ class DistributeTranspiler:
 
         Raises:
             InvalidArgument: a number or an address that does not fit, an unknown collective mode.
+            InvalidForm: settings that exclude each other. Unimplemented: a clip by the norm of all gradients, which
+                no server has.
             PreconditionNotMet: the program was transpiled before, or updates nothing; or `startup_program` is another
                 one's.
         """
@@ -97,6 +99,7 @@ class DistributeTranspiler:
         if MARK in main.attributes:
             raise PreconditionNotMet(f"{main!r} was transpiled before ({main.attributes[MARK]}); build it anew")
         mode = self.config.mode
+        self.config.require_consistent()
         with restored_on_error(main, startup):
             if mode == NCCL2:
                 self._transpile_nccl2(trainer_id, trainers, current_endpoint, startup, self.config.wait_port, main)
@@ -151,6 +154,7 @@ class DistributeTranspiler:
         self._origin, self._origin_startup = main.clone(), startup.clone()
         layout = laid_out(main, self.config, endpoints, trainer_id, trainers, waits)
         require_initialised(startup, layout)
+        require_gradients_together(main.global_block(), layout)
         self._layout, self._main, self._startup, self._is_trimmed = layout, main, startup, False
         if waits != self.config.sync_mode and not self.config.half_async:
             tell(

@@ -18,7 +18,7 @@ from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.tensor.creation import FILL_CONSTANT
 from workbench.ops.update.gradient_clip import multiply_rows
 from workbench.parallel.transpiler.server_mode.delay import corrected
-from workbench.parallel.transpiler.server_mode.layout import SYNC, Layout, Served, Shard
+from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, Served, Shard
 from workbench.parallel.transpiler.server_mode.rate import COUNTER, counts_steps, declare_counters, schedule_of
 
 
@@ -103,19 +103,7 @@ class ServerProgram:
                 self._copy(op, block, names, {one.gradient: gradient})
 
     def _update_together(self, owned: Sequence[tuple[Served, Shard]]) -> None:
-        """One block for all parameters, of which every update needs all gradients, as clipping by their norm does.
-
-        Raises:
-            Unimplemented: this server does not get all of them at once.
-        """
-        if len(self.layout.endpoints) > 1 or self.layout.mode != SYNC:
-            op = next(op for op in _updates(self.origin) if not op.role_vars)
-            raise Unimplemented(
-                f"op {op.type!r} at {op.site} needs the gradients of all parameters, as clipping by their global norm "
-                "does, and no server has all of them at once\n"
-                "  expected: one server and sync_mode=True, or a clip by value"
-                f"\n  got:      {len(self.layout.endpoints)} servers, sync_mode={self.layout.mode == SYNC}"
-            )
+        """One block for all parameters, of which every update needs all gradients, as clipping by their norm does."""
         block = self._open(self.blocks[0].idx if self.blocks else 0)
         for one, shard in owned:
             self._take(block, one, shard)
@@ -241,6 +229,23 @@ class _Names:
     def _is_state(self, name: str) -> bool:
         """Whether updates of the parameter, and of no other, write the variable."""
         return any(name in op.output_arg_names for op in _updates(self.server.origin))
+
+
+def require_gradients_together(block: Block, layout: Layout) -> None:
+    """What needs the gradients of all parameters is where one server has all of them at once.
+
+    Raises:
+        Unimplemented: it is not.
+    """
+    op = next((op for op in _updates(block) if not op.role_vars), None)
+    if op is None or layout.mode == GEO or (len(layout.endpoints) == 1 and layout.mode == SYNC):
+        return
+    raise Unimplemented(
+        f"op {op.type!r} at {op.site} needs the gradients of all parameters, as clipping by their global norm "
+        "does, and no server has all of them at once\n"
+        "  expected: one server and sync_mode=True, or a clip by value"
+        f"\n  got:      {len(layout.endpoints)} servers, sync_mode={layout.mode == SYNC}"
+    )
 
 
 def _average(block: Block, gradient: str, trainers: int, is_sparse: bool) -> None:
