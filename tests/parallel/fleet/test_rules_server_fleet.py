@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 import workbench.fluid as fluid
-from workbench.errors import InvalidArgument, InvalidType, NotFound
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, NotFound
 from workbench.fluid.incubate.fleet.base.role_maker import Role, UserDefinedRoleMaker
 from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler import FleetTranspiler, StrategyFactory
 from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy import (
@@ -17,6 +17,7 @@ from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler.distr
     HalfAsyncStrategy,
     SyncStrategy,
 )
+from workbench.framework.notice import Notice
 from workbench.parallel.fleet.server.strategies import strategy_of
 
 SERVERS = ["127.0.0.1:6001", "127.0.0.1:6002"]
@@ -185,7 +186,8 @@ def test_f15_defaults_follow_the_number_of_devices(monkeypatch: pytest.MonkeyPat
 
 def test_f15_settings_are_set_whole_or_in_part() -> None:
     made = StrategyFactory.create_async_strategy()
-    made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
+    with pytest.warns(Notice, match="communicator_send_queue_size = 9 has no effect"):
+        made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
     assert made.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "9"
     with pytest.raises(NotFound, match="communicator_send_queue_size"):
         made.set_trainer_runtime_config({"communicator_send_queue": 9})
@@ -225,3 +227,33 @@ def test_trainers_and_servers_take_leave_of_their_role_maker_after_the_servers_a
     minimized(server)
     server.run_server()
     assert did[2:] == ["run", "leave"]
+
+
+def test_settings_of_a_transpiler_leave_the_mode_of_a_strategy() -> None:
+    config = fluid.DistributeTranspilerConfig()
+    config.slice_var_up = False
+    for made in (StrategyFactory.create_async_strategy(), StrategyFactory.create_geo_strategy(25)):
+        mode = ("sync_mode", "runtime_split_send_recv", "half_async", "geo_sgd_mode", "geo_sgd_need_push_nums")
+        before = [getattr(made.get_program_config(), name) for name in mode]
+        made.set_program_config(config)
+        assert [getattr(made.get_program_config(), name) for name in mode] == before
+        assert made.get_program_config().slice_var_up is False
+
+
+def test_build_and_execute_strategies_are_set_in_part() -> None:
+    made = StrategyFactory.create_async_strategy()
+    made.set_build_strategy({"fuse_all_reduce_ops": False})
+    made.set_execute_strategy({"num_threads": 7})
+    assert not made.get_build_strategy().fuse_all_reduce_ops and made.get_execute_strategy().num_threads == 7
+    assert made.get_execute_strategy().use_thread_barrier is False
+    for method in ("set_program_config", "set_trainer_runtime_config", "set_build_strategy", "set_execute_strategy"):
+        with pytest.raises(ValueError, match="'nothing'"):
+            getattr(made, method)({"nothing": 1})
+
+
+@pytest.mark.parametrize("field", ["enable_dc_asgd", "geo_sgd_mode"])
+def test_what_is_for_servers_that_do_not_wait_is_refused_elsewhere(field: str) -> None:
+    config = fluid.DistributeTranspilerConfig()
+    setattr(config, field, True)
+    with pytest.raises(InvalidForm, match=f"{field}=True needs sync_mode=False"):
+        strategy_of(config)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, NotFound, did_you_mean
 from workbench.executors.execution_strategy import ExecutionStrategy
+from workbench.framework.notice import tell
 from workbench.graph.strategy import BuildStrategy
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
 
@@ -24,8 +26,14 @@ _RUNTIME_DEFAULTS = {
     "rpc_deadline": "180000",
     "rpc_retry_times": "3",
 }
+_UNREAD = "trainers hand over every gradient by itself, and set_flags({'FLAGS_rpc_deadline': …}) is how long they wait"
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
+_OF_NO_MODE = ("slice_var_up", "split_method", "min_block_size", "wait_port", "enable_dc_asgd", "print_log")
+
+
+class UnknownSetting(NotFound, ValueError):
+    """There is no setting of that name; Paddle raises ValueError."""
 
 
 def cpu_count() -> int:
@@ -86,15 +94,16 @@ class ServerFleetStrategy:
         return self._config
 
     def set_program_config(self, config: DistributeTranspilerConfig | Mapping[str, Any]) -> None:
-        """Take over the transpiler's settings, all or, from a dict, some.
+        """Take over the transpiler's settings: from a config those that are not the mode's, from a dict any.
 
         Raises:
-            InvalidType: neither. NotFound: an unknown setting.
+            InvalidType: neither. UnknownSetting (a ValueError): an unknown setting.
         """
         if isinstance(config, DistributeTranspilerConfig):
-            self._config = config
+            _take_over(self._config, config)
             return
-        for name, value in _mapping("set_program_config", config).items():
+        given = _known("set_program_config", config, DistributeTranspilerConfig._DEFAULTS)
+        for name, value in given.items():
             setattr(self._config, name, value)
 
     def get_trainer_runtime_config(self) -> TrainerRuntimeConfig:
@@ -102,43 +111,45 @@ class ServerFleetStrategy:
         return self._runtime
 
     def set_trainer_runtime_config(self, config: TrainerRuntimeConfig | Mapping[str, Any]) -> None:
-        """Take over how trainers talk to servers, all or, from a dict, some.
+        """Take over how trainers talk to servers, all or, from a dict, some; that has no effect, which is told.
 
         Raises:
-            InvalidType: neither. NotFound: an unknown setting.
+            InvalidType: neither. UnknownSetting (a ValueError): an unknown setting.
         """
+        known = self._runtime.runtime_configs
+        said = config.runtime_configs if isinstance(config, TrainerRuntimeConfig) else config
+        given = _known("set_trainer_runtime_config", said, known)
+        for name, value in given.items():
+            if str(value) != known[name]:
+                tell(f"TrainerRuntimeConfig.runtime_configs: {name} = {value} has no effect; {_UNREAD}")
         if isinstance(config, TrainerRuntimeConfig):
             self._runtime = config
-            return
-        known = self._runtime.runtime_configs
-        for name, value in _mapping("set_trainer_runtime_config", config).items():
-            if name not in known:
-                raise NotFound(f"there is no setting {name!r} of a trainer.{did_you_mean(name, known)}")
-            known[name] = str(value)
+        else:
+            known.update({name: str(value) for name, value in given.items()})
 
     def get_execute_strategy(self) -> ExecutionStrategy:
         """How steps are run."""
         return self._execute
 
-    def set_execute_strategy(self, config: ExecutionStrategy) -> None:
-        """Run steps another way.
+    def set_execute_strategy(self, config: ExecutionStrategy | Mapping[str, Any]) -> None:
+        """Run steps another way: all settings or, from a dict, some.
 
         Raises:
-            InvalidType: no ExecutionStrategy.
+            InvalidType: neither. UnknownSetting (a ValueError): an unknown setting.
         """
-        self._execute = _of(ExecutionStrategy, "set_execute_strategy", config)
+        self._execute = _changed(self._execute, "set_execute_strategy", config)
 
     def get_build_strategy(self) -> BuildStrategy:
         """What graphs are built for."""
         return self._build
 
-    def set_build_strategy(self, config: BuildStrategy) -> None:
-        """Build graphs for something else.
+    def set_build_strategy(self, config: BuildStrategy | Mapping[str, Any]) -> None:
+        """Build graphs for something else: all settings or, from a dict, some.
 
         Raises:
-            InvalidType: no BuildStrategy.
+            InvalidType: neither. UnknownSetting (a ValueError): an unknown setting.
         """
-        self._build = _of(BuildStrategy, "set_build_strategy", config)
+        self._build = _changed(self._build, "set_build_strategy", config)
 
 
 class SyncStrategy(ServerFleetStrategy):
@@ -219,6 +230,7 @@ def strategy_of(given: Any) -> ServerFleetStrategy:
         raise InvalidType(
             f"a fleet with servers takes a strategy of StrategyFactory, or a DistributeTranspilerConfig, got {given!r}"
         )
+    given.require_consistent()
     made: ServerFleetStrategy
     if given.sync_mode:
         made = SyncStrategy()
@@ -228,19 +240,31 @@ def strategy_of(given: Any) -> ServerFleetStrategy:
         made = SyncStrategy() if given.completely_not_async else HalfAsyncStrategy()
     else:
         made = AsyncStrategy() if given.runtime_split_send_recv else HalfAsyncStrategy()
-    kept = made.get_program_config()
-    for name in ("slice_var_up", "split_method", "min_block_size", "wait_port", "enable_dc_asgd", "print_log"):
-        setattr(kept, name, getattr(given, name))
+    _take_over(made.get_program_config(), given)
     return made
 
 
-def _mapping(method: str, given: Any) -> Mapping[str, Any]:
+def _take_over(config: DistributeTranspilerConfig, given: DistributeTranspilerConfig) -> None:
+    """What a config says, but for the fields that make the mode."""
+    for name in _OF_NO_MODE:
+        setattr(config, name, getattr(given, name))
+
+
+def _known(method: str, given: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A dict of settings that there are."""
     if not isinstance(given, Mapping):
         raise InvalidType(f"{method} takes its own kind of settings or a dict, got {given!r}")
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise UnknownSetting(f"{method}: there is no setting {unknown!r}.{did_you_mean(unknown, known)}")
     return given
 
 
-def _of(kind: Any, method: str, given: Any) -> Any:
-    if not isinstance(given, kind):
-        raise InvalidType(f"{method} takes a {kind.__name__}, got {given!r}")
-    return given
+def _changed(strategy: Any, method: str, given: Any) -> Any:
+    """A strategy of the same kind, or a copy of this one with what a dict says."""
+    if isinstance(given, type(strategy)):
+        return given
+    made = copy(strategy)
+    for name, value in _known(method, given, strategy.OPTIONS).items():
+        setattr(made, name, value)
+    return made
