@@ -269,3 +269,20 @@ def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:
     assert [str(program) for program in programs] == before and made.main_program is None
     made.distributed_optimizer(optimizer, strategy(mode="collective", collective_mode="grad_allreduce")).minimize(loss)
     assert len([v for v in programs[0].persistables() if "velocity" in v.name]) == 4
+
+
+def test_what_only_the_executors_exchange_reads_is_told_in_mode_collective() -> None:
+    given = strategy(use_local_sgd=True, sync_batch_norm=True, fuse_all_reduce_ops=False)
+    given.exec_strategy.num_threads = 7
+    with pytest.warns(Notice, match="no effect in mode 'collective'") as told:
+        one_of_two().distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
+    assert sorted(str(one.message).split()[0] for one in told) == [
+        "DistributedStrategy.fuse_all_reduce_ops", "DistributedStrategy.sync_batch_norm",
+        "ExecutionStrategy.num_threads",
+    ]  # fmt: skip
+
+
+def test_a_distributed_fc_is_refused_in_mode_collective() -> None:
+    given = strategy(mode="collective", collective_mode="grad_allreduce", use_dist_fc=True)
+    with pytest.raises(NotImplementedError, match="use_dist_fc"):
+        one_of_two().distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])

@@ -233,3 +233,24 @@ def test_a_refused_strategy_leaves_the_fleet_as_it_was(programs: None) -> None:
         made.init(is_collective=True, strategy=strategy)
     with pytest.raises(PreconditionNotMet, match=r"fleet\.init"):
         made.worker_num()
+
+
+def test_a_default_does_not_overwrite_what_the_build_strategy_says(programs: None) -> None:
+    strategy, made = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
+    build = static.BuildStrategy()
+    build.sync_batch_norm, build.fuse_all_reduce_ops = True, False
+    strategy.build_strategy = build
+    chosen = made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective()
+    assert chosen.sync_batch_norm and not chosen.fuse_all_reduce_ops
+    strategy.sync_batch_norm = False
+    assert not made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective().sync_batch_norm
+
+
+def test_dynamic_mode_keeps_the_strategy_of_the_optimizer_for_the_layer() -> None:
+    wb.disable_static()
+    strategy, made = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
+    strategy.amp = True
+    layer = wb.nn.Linear(4, 2)
+    made.distributed_optimizer(wb.optimizer.SGD(0.5, parameters=layer.parameters()), strategy)
+    with pytest.warns(Notice, match=r"DistributedStrategy\.amp has no effect in dynamic mode"):
+        made.distributed_model(layer)

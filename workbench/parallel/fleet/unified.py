@@ -186,7 +186,10 @@ class UnifiedFleet:
         if strategy is not None and not isinstance(strategy, FleetStrategy):
             raise InvalidType(f"distributed_optimizer takes a fleet.DistributedStrategy, got {strategy!r}")
         chosen = self._strategy if strategy is None else strategy.checked()
-        return UnifiedOptimizer(optimizer, chosen, self._fleet)
+        made = UnifiedOptimizer(optimizer, chosen, self._fleet)
+        if not in_static_mode():
+            self._strategy = chosen  # distributed_model, which is called with none, goes by it
+        return made
 
     def distributed_model(self, model: Any) -> Any:
         """A layer of dynamic mode whose gradients are averaged over the trainers; the layer itself if there is one.
@@ -236,7 +239,9 @@ class UnifiedOptimizer:
             made._give(given.build_strategy._given)
         if given.execution_strategy is not None:
             made.exec_strategy = given.execution_strategy
-        made.sync_batch_norm, made.fuse_all_reduce_ops = given.sync_batch_norm, given.fuse_all_reduce_ops
+        for name in ("sync_batch_norm", "fuse_all_reduce_ops"):
+            if given.is_set(name):
+                setattr(made, name, getattr(given, name))
         made.forward_recompute = given.recompute
         made.recompute_checkpoints = tuple(given.recompute_configs["checkpoints"])
         made.use_amp, made.amp_loss_scaling = given.amp, given.amp_configs["init_loss_scaling"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from workbench.errors import InvalidForm, InvalidType
+from workbench.errors import InvalidForm, InvalidType, Unimplemented
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_startup_program
@@ -15,6 +15,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.undo import restored_on_error
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import SCALED_LOSSES, loss_of
+from workbench.graph.strategy import BuildStrategy
 from workbench.optimizer.checks import Pairs
 from workbench.optimizer.recompute import RecomputeOptimizer
 from workbench.optimizer.rules.lamb import Lamb
@@ -105,6 +106,8 @@ class CollectiveOptimizer(DistributedOptimizer):
     def _try_to_compile(self, startup_program: Program, main_program: Program) -> Program | CompiledProgram:
         """Transpile, and compile for several devices where the executor exchanges gradients."""
         strategy, fleet = self._strategy, self._fleet
+        if strategy.mode == "collective":
+            _tell_idle(strategy)
         _settle_communicators(strategy, fleet.worker_num())
         self._transpile(startup_program, main_program)
         if strategy.mode == "collective":
@@ -149,10 +152,13 @@ def _check_conflicts(strategy: CollectiveStrategy, optimizer: Any) -> None:
     """What cannot be together.
 
     Raises:
-        InvalidForm: names both; Paddle asserts it.
+        InvalidForm: names both; Paddle asserts it. Unimplemented: use_dist_fc.
     """
     if strategy.forward_recompute and not strategy.recompute_checkpoints:
         raise InvalidForm("forward_recompute needs recompute_checkpoints, the values that are kept")
+    if strategy.use_dist_fc and not strategy.use_local_sgd:
+        why = CollectiveStrategy.effect("use_dist_fc").reason
+        raise Unimplemented(f"DistributedStrategy.use_dist_fc = True is not supported: {why}")
     if not strategy.use_local_sgd:
         return
     others = {"use_dist_fc": strategy.use_dist_fc, "the optimizer Lamb": isinstance(optimizer, Lamb)}
@@ -160,6 +166,16 @@ def _check_conflicts(strategy: CollectiveStrategy, optimizer: Any) -> None:
     if other is not None:
         raise InvalidForm(f"use_local_sgd and {other} exclude each other")
     strategy.mode, strategy.collective_mode = "collective", "local_sgd"
+
+
+def _tell_idle(strategy: CollectiveStrategy) -> None:
+    """A notice for what was set for the executor's own exchange, where the program's operators exchange."""
+    idle = [f"DistributedStrategy.{name}" for name in strategy.changed("graph") if name in BuildStrategy.OPTIONS]
+    execution = strategy.exec_strategy
+    assert execution is not None
+    idle += [f"ExecutionStrategy.{name}" for kind in ("graph", "step") for name in execution.changed(kind)]
+    for name in idle:
+        tell(f"{name} has no effect in mode 'collective': Executor.run takes the program as it is")
 
 
 def _settle_communicators(strategy: CollectiveStrategy, nodes: int) -> None:
