@@ -129,6 +129,16 @@ def test_who_shows_another_token_is_not_served(shown: str) -> None:
         assert GrpcConnection(listener.endpoint, Credentials(token="secret")).ask(Message("step"), 10).kind == "echo"
 
 
+def test_who_shows_no_token_is_sent_away_before_a_message_has_come() -> None:
+    listener, given_up = GrpcListener("127.0.0.1:0", 2, Credentials(token="secret")), threading.Event()
+    with contract.serving(listener, contract.echo), grpc.insecure_channel(listener.endpoint) as channel:
+        never = (b"" for _ in iter(lambda: given_up.wait(20), True))
+        with pytest.raises(grpc.RpcError) as raised:
+            channel.stream_unary("/workbench.ParameterServer/Ask")(never, timeout=5)
+        given_up.set()
+    assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl to make a certificate")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
@@ -67,11 +68,13 @@ class GrpcListener(Listener):
         self._requests: queue.SimpleQueue[_GrpcQuestion] = queue.SimpleQueue()
         self._counting = threading.Lock()
         self._server = grpc.server(
-            ThreadPoolExecutor(askers, "workbench-server"), options=_options(most), maximum_concurrent_rpcs=4 * askers
+            ThreadPoolExecutor(askers, "workbench-server"),
+            interceptors=(_Door(grpc, self._held),),
+            options=_options(most),
+            maximum_concurrent_rpcs=4 * askers,
         )
         method = grpc.unary_unary_rpc_method_handler(self._serve)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: method}),))
-        self._unauthenticated = grpc.StatusCode.UNAUTHENTICATED
         try:
             port = self._bind(grpc, endpoint)
         except RuntimeError as error:
@@ -90,8 +93,6 @@ class GrpcListener(Listener):
 
     def _serve(self, data: bytes, context: Any) -> bytes:
         """One call, on a thread of its own."""
-        if not self._held.admits(dict(context.invocation_metadata()).get(_SHOWN, "")):
-            context.abort(self._unauthenticated, "another token is expected")
         try:
             request = _GrpcQuestion(decoded(data, self._most))
         except InvalidArgument as error:
@@ -116,6 +117,21 @@ class GrpcListener(Listener):
 
     def close(self) -> None:
         self._server.stop(_GRACE).wait(_GRACE)
+
+
+class _Door:
+    """Who shows another token is sent away before anything of a message is read: a handler of streams reads nothing."""
+
+    def __init__(self, grpc: Any, held: Credentials) -> None:
+        self._held, self._refused = held, grpc.stream_unary_rpc_method_handler(self._refuse)
+        self._unauthenticated = grpc.StatusCode.UNAUTHENTICATED
+
+    def intercept_service(self, further: Callable[[Any], Any], call: Any) -> Any:
+        """What handles a call, as gRPC asks for it."""
+        return further(call) if self._held.admits(dict(call.invocation_metadata).get(_SHOWN, "")) else self._refused
+
+    def _refuse(self, messages: Any, context: Any) -> None:
+        context.abort(self._unauthenticated, "another token is expected")
 
 
 class _GrpcQuestion(Question):
