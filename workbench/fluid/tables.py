@@ -130,6 +130,12 @@ COLLECTIVE = {  # `workbench.fluid.incubate.fleet.collective`
     "workbench.parallel.fleet.collective.strategy": "DistributedStrategy=CollectiveStrategy",
 }
 
+FLEET_BASE = {
+    "workbench.parallel.fleet.base": "DistributedOptimizer Fleet=FleetBase"
+}  # `….incubate.fleet.base.fleet_base`
+
+DIST_TRANSPILER = {"workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler"}  # `….dist_transpiler`
+
 SERVER_FLEET = {  # `workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler`
     "workbench.parallel.fleet.base": "DistributedOptimizer",
     "workbench.parallel.fleet.server.fleet": "FleetTranspiler=ServerFleet fleet",

@@ -3,5 +3,5 @@
 from workbench.fluid.tables import first_names
 
 __getattr__, __dir__, __all__ = first_names(
-    "workbench.fluid.incubate.fleet", {}, ["base", "collective", "parameter_server"]
+    "workbench.fluid.incubate.fleet", {}, ["base", "collective", "dist_transpiler", "parameter_server"]
 )

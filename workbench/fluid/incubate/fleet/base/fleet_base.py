@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.incubate.fleet.base.fleet_base`."""
+
+from workbench.fluid.tables import FLEET_BASE, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.incubate.fleet.base.fleet_base", FLEET_BASE)
