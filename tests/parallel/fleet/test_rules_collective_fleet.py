@@ -286,3 +286,15 @@ def test_a_distributed_fc_is_refused_in_mode_collective() -> None:
     given = strategy(mode="collective", collective_mode="grad_allreduce", use_dist_fc=True)
     with pytest.raises(NotImplementedError, match="use_dist_fc"):
         one_of_two().distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
+
+
+def test_optimizers_in_mixed_precision_and_with_recomputing_are_taken() -> None:
+    h, loss = model()
+    recomputing = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
+    recomputing._set_checkpoints([h])
+    given = strategy(mode="collective", collective_mode="grad_allreduce")
+    made = one_of_two()
+    made.distributed_optimizer(fluid.contrib.mixed_precision.decorate(recomputing), given).minimize(loss)
+    block = made.main_program.global_block()
+    assert "float16" in {variable.dtype.name for variable in block.vars.values()}
+    assert "c_allreduce_sum" in [op.type for op in block.ops]

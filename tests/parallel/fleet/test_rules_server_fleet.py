@@ -257,3 +257,14 @@ def test_what_is_for_servers_that_do_not_wait_is_refused_elsewhere(field: str) -
     setattr(config, field, True)
     with pytest.raises(InvalidForm, match=f"{field}=True needs sync_mode=False"):
         strategy_of(config)
+
+
+def test_servers_take_recomputing_and_refuse_mixed_precision() -> None:
+    made = in_fleet()
+    with pytest.raises(NotImplementedError, match="mixed precision"):
+        made.distributed_optimizer(fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(0.1)))
+    h = fluid.layers.fc(fluid.data("x", [None, 4]), 2)
+    recomputing = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
+    recomputing._set_checkpoints([h])
+    made.distributed_optimizer(recomputing).minimize(fluid.layers.mean(h))
+    assert "send" in [op.type for op in made.main_program.global_block().ops]

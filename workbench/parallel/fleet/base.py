@@ -17,7 +17,9 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace
 from workbench.optimizer.checks import Pairs
 from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.recompute import RecomputeOptimizer
 from workbench.parallel.roles.base import RoleMakerBase
+from workbench.precision.program import MixedPrecisionOptimizer
 
 Folder = str | os.PathLike[str]
 
@@ -150,17 +152,25 @@ class DistributedOptimizer(ABC):
     """An optimizer of a fleet.
 
     Args:
-        optimizer: what updates the parameters.
+        optimizer: what updates the parameters, also in `mixed_precision.decorate` or `RecomputeOptimizer`.
 
     Raises:
         InvalidType: no optimizer.
     """
 
     def __init__(self, optimizer: Any, strategy: Any = None) -> None:
-        if not isinstance(optimizer, Optimizer):
+        if not isinstance(optimizer, Optimizer | MixedPrecisionOptimizer | RecomputeOptimizer):
             raise InvalidType(f"a fleet distributes an optimizer such as SGD(0.1), got {optimizer!r}")
         self._optimizer: Any = optimizer
         self._strategy = strategy
+
+    @property
+    def _updating(self) -> Optimizer:
+        """What updates the parameters, inside recomputing and mixed precision."""
+        found = self._optimizer
+        while not isinstance(found, Optimizer):
+            found = found._optimizer
+        return found
 
     @abstractmethod
     def minimize(

@@ -81,11 +81,11 @@ class CollectiveOptimizer(DistributedOptimizer):
         if not isinstance(loss, Variable):
             raise InvalidType(f"minimize takes the loss, a Variable, got {loss!r}")
         strategy = self._strategy
-        _check_conflicts(strategy, self._optimizer)
+        _check_conflicts(strategy, self._updating)
         main = loss.block.program
         startup = default_startup_program() if startup_program is None else startup_program
         fleet = self._fleet
-        with self._optimizer._all_or_nothing(main, startup), restored_on_error(main, startup):
+        with self._updating._all_or_nothing(main, startup), restored_on_error(main, startup):
             result: tuple[list[Operator], Pairs] = self._wrapped().minimize(loss, startup, parameter_list, no_grad_set)
             origin = main.clone()
             compiled = self._try_to_compile(startup, main)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.program.guard import default_startup_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -14,6 +14,7 @@ from workbench.framework.program.variable import Variable
 from workbench.optimizer.checks import Pairs
 from workbench.parallel.fleet.base import DistributedOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy, strategy_of
+from workbench.precision.program import MixedPrecisionOptimizer
 
 
 class ServerTrainer(Protocol):
@@ -31,11 +32,13 @@ class ServerFleetOptimizer(DistributedOptimizer):
         fleet: that this process is in.
 
     Raises:
-        InvalidType: no optimizer, another kind of strategy.
+        InvalidType: no optimizer, another kind of strategy. Unimplemented: one in mixed precision.
     """
 
     def __init__(self, optimizer: Any, strategy: Any, fleet: ServerTrainer) -> None:
         super().__init__(optimizer, strategy_of(strategy))
+        if isinstance(optimizer, MixedPrecisionOptimizer):
+            raise Unimplemented("servers do not take mixed precision: give the optimizer that decorate was given")
         self._fleet = fleet
 
     def minimize(
@@ -54,7 +57,7 @@ class ServerFleetOptimizer(DistributedOptimizer):
             raise InvalidType(f"minimize takes one loss, a Variable, got {loss!r}")
         startup = default_startup_program() if startup_program is None else startup_program
         main = loss.block.program
-        with self._optimizer._all_or_nothing(main, startup), restored_on_error(main, startup):
+        with self._updating._all_or_nothing(main, startup), restored_on_error(main, startup):
             result: tuple[list[Operator], Pairs] = self._optimizer.minimize(loss, startup, parameter_list, no_grad_set)
             self._fleet._transpile(self._strategy, main, startup)
         return result
