@@ -13,6 +13,7 @@ pytestmark = pytest.mark.processes
 
 SCRIPT = """
     for mode, steps in (0, 3), (2, 4):
+        over = os.path.join(os.environ["RESULTS"], f"over{mode}")  # the next server listens at the same place
         scope = static.Scope()
         executor = static.Executor()
         with static.scope_guard(scope):
@@ -21,6 +22,7 @@ SCRIPT = """
                 executor.run(startup)
                 executor.run(main)
                 results[f"w{mode}"] = scope.find_var("w").get_tensor().array.tolist()
+                open(over, "w").close()
                 continue
             main, startup = trainer_programs(endpoints[0], index, trainers, sync=mode == 0)
             executor.run(startup)
@@ -30,6 +32,8 @@ SCRIPT = """
             results[f"fetched{mode}"] = fetched
             results[f"held{mode}"] = scope.find_var("w").get_tensor().array.tolist()
             executor.close()
+            while not os.path.exists(over):
+                time.sleep(0.01)
 """
 
 
