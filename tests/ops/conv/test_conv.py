@@ -218,3 +218,11 @@ def test_what_the_transpose_refuses(change: dict[str, Any], words: str) -> None:
 )
 def test_second_derivatives(build: Any, image: Any, filter: Any) -> None:
     check_second_derivative(build, RNG.standard_normal(image), RNG.standard_normal(filter))
+
+
+@pytest.mark.parametrize("type", ["conv2d", "depthwise_conv2d"])
+def test_paddings_of_an_op_that_would_cut_something_off_are_refused(type: str) -> None:
+    """As a program that was loaded may have them; the functions refuse them before."""
+    image, weight = wb.to_tensor(np.ones((2, 3, 5, 4), np.float32)), wb.to_tensor(np.ones((3, 1, 3, 3), np.float32))
+    with pytest.raises(InvalidArgument, match=r"paddings cut nothing off(?s:.*)\[-1, 1\]"):
+        find_op(type)(image, weight, paddings=[-1, 1], groups=3)

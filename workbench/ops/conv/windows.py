@@ -129,6 +129,8 @@ def both_pads(
     if algorithm not in (EXPLICIT, SAME, VALID):
         raise ShapeError("an unknown padding_algorithm", "EXPLICIT, SAME or VALID", repr(algorithm))
     four = _four(paddings)
+    if min(four) < 0:
+        raise ShapeError("paddings cut nothing off", "numbers >= 0", list(paddings))
     top_bottom = pads_of(dims[0], windows[0], strides[0], four[:2], algorithm)
     return top_bottom, pads_of(dims[1], windows[1], strides[1], four[2:], algorithm)
 
