@@ -696,7 +696,8 @@ def test_an_idle_executor_keeps_no_thread_busy() -> None:
         exe.run([], feed=batch(16))
 
 
-def test_deleted_executors_leave_no_threads() -> None:
+@pytest.mark.parametrize("wrong", [slice(8), slice(8, 16)], ids=["in the caller's thread", "in a worker"])
+def test_deleted_executors_leave_no_threads(wrong: slice) -> None:
     model, exes, new = classifier().start(), [], NewThreads()
     with costly_ops():
         for _ in range(3):
@@ -704,7 +705,7 @@ def test_deleted_executors_leave_no_threads() -> None:
             exes[-1].run([], feed=batch(16))
         assert new() == 9
         bad = batch(16)
-        bad["y"] = bad["y"] + 100
+        bad["y"][wrong] += 100
         with pytest.raises(Exception, match="label"):
             exes[0].run([], feed=bad)  # nor do those that failed
         del exes[0]

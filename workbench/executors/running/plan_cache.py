@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from workbench.config import get_flag
@@ -107,9 +109,9 @@ class PlanCache:
             if kept.step is not None:
                 kept.step.binding.release(freed)
 
-    def gone(self, engine: int) -> None:
-        """Nobody asks for the plans of an engine any more; for finalizers."""
-        self._gone.append(engine)
+    def leaving(self, engine: int) -> Callable[[], None]:
+        """What says that nobody asks for an engine's plans any more; it keeps none, so a finalizer may keep it."""
+        return partial(self._gone.append, engine)
 
     def _forget_all_of(self, engine: int) -> None:
         for key in [key for key in self._kept if key[0] == engine]:

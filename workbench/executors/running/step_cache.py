@@ -81,7 +81,7 @@ class StepCache:
         self._newest: _Found | None = None
         self._last: FeedPlan | None = None
         self._open = OpenBindings()
-        weakref.finalize(self, self._plans.gone, number).atexit = False
+        weakref.finalize(self, self._plans.leaving(number)).atexit = False
 
     @property
     def last_plan(self) -> FeedPlan | None:
