@@ -102,8 +102,10 @@ export class Store {
       this.told = message;
       this.state = knownOf(message, this.presence.lost);
       this.forget(message.runs.map((run) => run.id));
-    } else if (type in this) this[type] = message;
-    if (type === "graph") this.selected = null;
+    } else if (type in this) {
+      if (type === "graph" && !haveSameNodes(this.graph, message)) this.selected = null;
+      this[type] = message;
+    }
     this.tell(type);
   }
 
@@ -121,4 +123,12 @@ export class Store {
   tell(kind) {
     for (const listener of [...this.listeners]) listener(kind);
   }
+}
+
+// Whether a number means the same node in both: a run that begins sends its graph, whatever was shown before.
+function haveSameNodes(before, after) {
+  if (!before) return false;
+  const names = ({ node, devices }) => [...node.label, ...node.device, ...devices];
+  const [old, now] = [names(before), names(after)];
+  return old.length === now.length && old.every((name, at) => name === now[at]);
 }

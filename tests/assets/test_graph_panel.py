@@ -121,6 +121,21 @@ def test_a_click_selects_and_asks_the_kernel(dashboard: Any) -> None:
     assert not details.is_visible()
 
 
+def test_a_node_stays_selected_when_the_same_nodes_come_again(dashboard: Any) -> None:
+    """As they do when a run begins, to whoever reads about a node just then; among others it is not the same one."""
+    panel = show(dashboard, options=SMALL)
+    details = panel.locator(".wb-g-details")
+    node(panel, "mul fc_0.tmp_0").first.click()
+    dashboard.settle()
+    show(dashboard, options=SMALL)
+    dashboard.settle()
+    assert details.is_visible() and "mul fc_0.tmp_0" in details.locator("h4").inner_text()
+    assert len(dashboard.sent("node")) == 2  # what is known of it may have changed
+    show(dashboard, options={**SMALL, "devices": 1})
+    dashboard.settle()
+    assert not details.is_visible()
+
+
 def test_statistics_are_asked_for_and_shown(dashboard: Any) -> None:
     panel = show(dashboard, options=SMALL)
     node(panel, "mul fc_0.tmp_0").first.click()
