@@ -46,29 +46,29 @@ def load(shell: Any) -> None:
     session = session_of(shell)
     kinds = (ProgramMagics, StepMagics, RunMagics, ClusterMagics, DashboardMagics)
     magics = tuple(kind(shell, session) for kind in kinds)
-    made = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
+    extension = Extension(magics, MagicCompletion(shell, session, magics), CellNames(shell), UserLines(shell))
     shell.register_magics(*magics)
-    made.completion.add()
-    site.add_formatter(made.cell_names)
-    made.tracebacks.install()
+    extension.completion.add()
+    site.add_formatter(extension.cell_names)
+    extension.tracebacks.install()
     show_in(shell)
     show_plainly(shell)
     draw_bars(shell)
-    _loaded[shell] = made
+    _loaded[shell] = extension
 
 
 def unload(shell: Any) -> None:
     """Take the magics and all hooks away again; programs and other variables stay."""
-    made = _loaded.pop(shell, None)
-    if made is None:
+    extension = _loaded.pop(shell, None)
+    if extension is None:
         return
     show_no_more(shell)
     show_as_before()
     draw_bars_as_before()
-    made.tracebacks.remove()
-    site.remove_formatter(made.cell_names)
-    made.completion.remove()
-    for magics in made.magics:
+    extension.tracebacks.remove()
+    site.remove_formatter(extension.cell_names)
+    extension.completion.remove()
+    for magics in extension.magics:
         _unregister(shell, magics)
 
 

@@ -61,12 +61,12 @@ class MagicCompletion:
 
     def match(self, context: CompletionContext) -> SimpleMatcherResult:
         """What fits at the cursor; nothing, if it is not behind one of our magics."""
-        found = _LINE.fullmatch(context.line_with_cursor[: context.cursor_position])
-        method = self.methods.get(found[1]) if found else None
-        in_cell_body = found is not None and found[1].startswith("%%") and context.cursor_line > 0
-        if found is None or method is None or in_cell_body:
+        line = _LINE.fullmatch(context.line_with_cursor[: context.cursor_position])
+        method = self.methods.get(line[1]) if line else None
+        in_cell_body = line is not None and line[1].startswith("%%") and context.cursor_line > 0
+        if line is None or method is None or in_cell_body:
             return {"completions": [], "suppress": False}
-        fitting = [c for c in self.candidates(method, found[2], context.token) if c.startswith(context.token)]
+        fitting = [c for c in self.candidates(method, line[2], context.token) if c.startswith(context.token)]
         return {
             "completions": [SimpleCompletion(text=c, type="magic argument") for c in fitting],
             "suppress": True,
@@ -115,8 +115,8 @@ class MagicCompletion:
             if previous == "--sort" or "--columns" in words:
                 return runs().columns
             if previous in ("--tag", "--name"):
-                found = [run.tags if previous == "--tag" else [run.name] for run in runs()]
-                return list(dict.fromkeys(word for words in found for word in words))
+                words_of = [run.tags if previous == "--tag" else [run.name] for run in runs()]
+                return list(dict.fromkeys(word for of_run in words_of for word in of_run))
         return []
 
     def _profiled(self, words: list[str]) -> list[str]:

@@ -38,12 +38,12 @@ class RunMagics(Magics):
         """
         __tracebackhide__ = True
         args = parse(self.runs, line)
-        found = runs().filter(tag=args.tag)
+        shown = runs().filter(tag=args.tag)
         if args.name is not None:
-            found = found.filter(lambda run: run.name == args.name)
+            shown = shown.filter(lambda run: run.name == args.name)
         if args.sort is not None:
-            found = found.sort(args.sort, args.descending)
-        return (found if args.n is None else found[: max(args.n, 0)]).show(*args.columns)
+            shown = shown.sort(args.sort, args.descending)
+        return (shown if args.n is None else shown[: max(args.n, 0)]).show(*args.columns)
 
     @no_var_expand
     @magic_arguments()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import workbench as wb
+from tests.imports import module_name, sources
 
 ROOT = Path(wb.__file__).parent
 SHARED: dict[str, str] = {  # names that several classes may have, each with the reason
@@ -16,6 +17,26 @@ SHARED: dict[str, str] = {  # names that several classes may have, each with the
     "Sequential": "Paddle's name of a layer; and a pass, which BuildStrategy names",
     "SyncBatchNorm": "Paddle's name of a layer; and the pass that makes it true on several devices",
 }
+
+
+VAGUE = {"found", "made"}  # how a value came about: it is called after what it is
+
+
+def vague_names(source: str) -> list[tuple[int, str]]:
+    """Variables and parameters with such a name, and their lines."""
+    named = [(node.lineno, node.id) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    given = [(node.lineno, node.arg) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.arg)]
+    return sorted({(line, name) for line, name in named + given if name in VAGUE})
+
+
+def test_variables_say_what_they_hold() -> None:
+    vague = {module_name(path): vague_names(path.read_text("utf-8")) for path in sources()}
+    assert {module: names for module, names in vague.items() if names} == {}
+
+
+def test_vague_names_are_seen_in_bodies_and_signatures() -> None:
+    source = "def f(found, other):\n    made: int = other.found\n    return lambda made: found\n"
+    assert vague_names(source) == [(1, "found"), (2, "made"), (3, "found"), (3, "made")]
 
 
 def classes(source: str) -> Iterator[str]:

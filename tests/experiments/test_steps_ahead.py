@@ -22,7 +22,7 @@ from workbench.experiments.training import ahead, train
 from workbench.framework.text.deserialize import program_from_dict
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.lr.schedule import ConstantRate
-from workbench.parallel.cluster.trained import ClusterExecutor, Made, Sent
+from workbench.parallel.cluster.trained import ClusterExecutor, Outcome, Sent
 
 ROWS = 4
 
@@ -53,7 +53,7 @@ class Near(ClusterExecutor):
         self.most = max(self.most, len(self._waiting))
         return Sent(len(steps), list(fetched))
 
-    def receive(self, sent: Sent) -> Made:
+    def receive(self, sent: Sent) -> Outcome:
         values: list[Any] = []
         for _ in range(sent.steps):
             feed, rates = self._waiting.pop(0)
@@ -64,8 +64,8 @@ class Near(ClusterExecutor):
             except Exception as error:
                 self.is_broken = True
                 del self._waiting[: sent.steps - len(values) - 1]
-                return Made(values, 1e-6, error)
-        return Made(values, 1e-6, None)
+                return Outcome(values, 1e-6, error)
+        return Outcome(values, 1e-6, None)
 
     def _step(self, feed: Any, rates: Any, fetched: Any) -> Any:
         for name, rate in rates.items():

@@ -112,23 +112,23 @@ class _Recomputation:
         return not (variable.persistable or variable.is_data or name in self.kept or name in self.again)
 
     def _needed(self, wanted: Iterable[str]) -> list[Operator]:
-        needed, found = set(wanted), []
+        needed, last_first = set(wanted), []
         for op in reversed(self.ops):
             if needed.intersection(op.output_arg_names):
-                found.append(op)
+                last_first.append(op)
                 needed.update(name for name in op.input_arg_names if name in self.own)
-        return found[::-1]
+        return last_first[::-1]
 
     def _named(self, names: Iterable[str]) -> dict[str, str]:
         """A new variable for each."""
-        made = {}
+        fresh_of = {}
         for name in names:
             fresh, old = name + SUFFIX, self.block.var_recursive(name)
             while self.block.find_var(fresh) is not None:
                 fresh = "grad/" + fresh
             self.block.add_var(Variable(self.block, fresh, old.shape, old.dtype, old.kind, stop_gradient=True))
-            made[name] = fresh
-        return made
+            fresh_of[name] = fresh
+        return fresh_of
 
     def _copy(self, op: Operator, names: dict[str, str]) -> Operator:
         inputs = {slot: [names.get(n, n) for n in given] for slot, given in op.inputs.items()}

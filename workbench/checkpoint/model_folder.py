@@ -151,12 +151,12 @@ def save_inference_model(
     program = _checked(executor, main_program)
     if not targets or not all(isinstance(target, Variable) for target in targets):
         raise InvalidArgument(f"save_inference_model takes Variables as target_vars, got {target_vars!r}")
-    made = inference_program(program, names, [target.name for target in targets])
+    inference = inference_program(program, names, [target.name for target in targets])
     if not program_only:
-        save_persistables(executor, dirname, made, params_filename)
+        save_persistables(executor, dirname, inference, params_filename)
     folder = _folder(dirname)
     os.makedirs(folder, exist_ok=True)
-    write_json(file_inside(folder, model_filename or MODEL), document_of(made), PROGRAM)
+    write_json(file_inside(folder, model_filename or MODEL), document_of(inference), PROGRAM)
     return [target.name for target in targets]
 
 
@@ -180,12 +180,12 @@ def load_inference_model(
     """
     path = file_inside(_folder(dirname), model_filename or MODEL)
     program = program_from_dict(read_json(path, PROGRAM))
-    found = program.attributes.get(INFERENCE)
-    if not isinstance(found, dict):
+    interface = program.attributes.get(INFERENCE)
+    if not isinstance(interface, dict):
         raise InvalidArgument(f"{path}: a program, but not one of save_inference_model")
     load_persistables(executor, dirname, program, params_filename)
     block = program.global_block()
-    return [program, list(found["feeds"]), [block.var(name) for name in found["fetches"]]]
+    return [program, list(interface["feeds"]), [block.var(name) for name in interface["fetches"]]]
 
 
 def _files(
@@ -204,9 +204,9 @@ def _restore(program: Program, variables: list[Variable], folder: str, filename:
         paths = {variable.name: file_inside(folder, variable.name) for variable in variables}
         for path in paths.values():
             tensors.update(read_tensors(path)[0] if path.is_file() else {})
-    found = Restore(program, folder, tensors, {})
-    found.take(variables)
-    found.commit(global_scope())
+    restore = Restore(program, folder, tensors, {})
+    restore.take(variables)
+    restore.commit(global_scope())
 
 
 def _selected(

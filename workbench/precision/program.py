@@ -218,9 +218,9 @@ class LossScaling:
             is_finite = all_of(isfinite(plain[0][1]))
             for _, gradient in plain[1:]:
                 is_finite = logical_and(is_finite, all_of(isfinite(gradient)))
-            found = [(p, self._zero_unless(is_finite, p, g)) for p, g in plain]
+            kept_or_zero = [(p, self._zero_unless(is_finite, p, g)) for p, g in plain]
             self._adapt(is_finite)
-        return found
+        return kept_or_zero
 
     def _divided(self, parameter: Any, gradient: Any) -> Any:
         with parameter.block.program.role_guard(OPTIMIZE, [parameter, gradient]):
@@ -264,7 +264,7 @@ class _HalfPrecision:
                 self._rewrite(op)
             self._block.ops.append(op)
             written = set(op.output_arg_names)
-            self._cast = {key: made for key, made in self._cast.items() if key[0] not in written}
+            self._cast = {key: cast for key, cast in self._cast.items() if key[0] not in written}
         self._block.program.touch()
 
     def _rewrite(self, op: Operator) -> None:
@@ -285,12 +285,12 @@ class _HalfPrecision:
         if variable is None or not variable.dtype.is_float or variable.dtype == dtype:
             return name
         if (name, dtype.name) not in self._cast:
-            made = f"{name}.cast_{'fp32' if dtype is float32 else dtype.name}"
-            while self._block.find_var(made) is not None:
-                made += "_"
+            fresh = f"{name}.cast_{'fp32' if dtype is float32 else dtype.name}"
+            while self._block.find_var(fresh) is not None:
+                fresh += "_"
             stop = variable.stop_gradient
-            self._block.add_var(Variable(self._block, made, variable.shape, dtype, stop_gradient=stop))
+            self._block.add_var(Variable(self._block, fresh, variable.shape, dtype, stop_gradient=stop))
             attrs = find_op(CAST.type).complete({"dtype": dtype.name})
-            self._block.add_operator(CAST.type, {"X": [name]}, {"Out": [made]}, {**attrs, "op_role": op.role}, op.site)
-            self._cast[name, dtype.name] = made
+            self._block.add_operator(CAST.type, {"X": [name]}, {"Out": [fresh]}, {**attrs, "op_role": op.role}, op.site)
+            self._cast[name, dtype.name] = fresh
         return self._cast[name, dtype.name]

@@ -49,10 +49,10 @@ class _Seeded(Initializer):
         return self.inner.op(shape, dtype)
 
     def __call__(self, variable: Any, block: Any = None) -> Any:
-        made = super().__call__(variable, block)
-        if made is not None and self.seed:
-            made.set_attr("seed", self.seed)
-        return made
+        operator = super().__call__(variable, block)
+        if operator is not None and self.seed:
+            operator.set_attr("seed", self.seed)
+        return operator
 
 
 class UniformInitializer(_Seeded):

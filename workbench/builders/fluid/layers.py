@@ -64,9 +64,9 @@ def data(
     sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else [shape]
     if append_batch_size and not any(size is None or size < 0 for size in sizes):
         sizes = [-1, *sizes]
-    made = declare(name, sizes, dtype, lod_level)
-    made.stop_gradient = bool(stop_gradient)
-    return made
+    variable = declare(name, sizes, dtype, lod_level)
+    variable.stop_gradient = bool(stop_gradient)
+    return variable
 
 
 def fc(
@@ -290,8 +290,8 @@ def sums(input: Sequence[Any], out: Any = None) -> Any:
 
 def fill_constant(shape: Any, dtype: Any, value: float, force_cpu: bool = False, out: Any = None) -> Any:
     """A variable full of one value, or that value for `out`."""
-    made = full(shape, value, dtype)
-    return made if out is None else assigned(made, out)
+    filled = full(shape, value, dtype)
+    return filled if out is None else assigned(filled, out)
 
 
 def reshape(

@@ -80,18 +80,20 @@ class PreparedWrite:
 
 def write_all(writes: Sequence[tuple[PreparedWrite, dict[str, Any]]]) -> None:
     """Write, one after the other; where Ctrl-C comes, nothing, or it comes behind all of it."""
-    found = [prepared.calls(given) for prepared, given in writes]
+    calls_of_each = [prepared.calls(given) for prepared, given in writes]
     spot = here(3)
     for prepared, _ in writes:  # before it is done: who has noted too much asks for a clone, who has not computes wrong
         all_written(prepared.written, prepared.name, spot)
-    if None not in found:
-        quiet.run(deque, map(call, chain.from_iterable(found)), 0)  # type: ignore[arg-type]
+    if None not in calls_of_each:
+        quiet.run(deque, map(call, chain.from_iterable(calls_of_each)), 0)  # type: ignore[arg-type]
         return
-    undisturbed(partial(_write_each, writes, found))
+    undisturbed(partial(_write_each, writes, calls_of_each))
 
 
-def _write_each(writes: Sequence[tuple[PreparedWrite, dict[str, Any]]], found: Sequence[list[Call] | None]) -> None:
-    for (prepared, given), calls in zip(writes, found, strict=True):
+def _write_each(
+    writes: Sequence[tuple[PreparedWrite, dict[str, Any]]], calls_of_each: Sequence[list[Call] | None]
+) -> None:
+    for (prepared, given), calls in zip(writes, calls_of_each, strict=True):
         if calls is None:
             prepared.run(given)
         else:

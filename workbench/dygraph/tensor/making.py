@@ -41,11 +41,11 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
         default = kinds.get(array.dtype.kind)
         array = array.astype(default.numpy) if default is not None and not _has_dtype(data) else array
     target = as_dtype(array.dtype if dtype is None else dtype)
-    made = Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+    tensor = Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
     seen = witness.get()
     if seen is not None:
-        seen.saw_made(made)
-    return made
+        seen.saw_made(tensor)
+    return tensor
 
 
 def require_cpu(place: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.experiments.run import Run, Underway
 from workbench.experiments.training.batches import batches_of, close, feed_of
 from workbench.experiments.training.loop import TrainingLoop, nothing_given
-from workbench.parallel.cluster.trained import ClusterExecutor, Made, Sent
+from workbench.parallel.cluster.trained import ClusterExecutor, Outcome, Sent
 
 _TOGETHER_S = 0.05  # seconds that steps sent together should take: their losses come back together
 _SENT = 2  # so many times
@@ -45,7 +45,7 @@ class LoopAhead(TrainingLoop):
         sender = _Sender(self, self.executor, run)
         try:
             while not self._ends(run):
-                for metrics in sender.made():
+                for metrics in sender.outcomes():
                     if metrics is not None:
                         yield metrics if sender.is_at_rest else Underway(metrics)
                     if sender.is_at_rest:
@@ -88,7 +88,7 @@ class LoopAhead(TrainingLoop):
         if ends_pass:
             self._advance("epoch")
 
-    def made(self, run: Run, ends_pass: bool, values: list[np.ndarray] | None) -> dict[str, float] | None:
+    def finished(self, run: Run, ends_pass: bool, values: list[np.ndarray] | None) -> dict[str, float] | None:
         """A step has been made, or a pass has ended (None); what is recorded of it."""
         metrics = None if values is None else self._means(values)
         if metrics is not None:
@@ -136,7 +136,7 @@ class _Sender:
         """Nothing more is taken."""
         self._taken.close()  # type: ignore[attr-defined]
 
-    def made(self) -> Iterator[dict[str, float] | None]:
+    def outcomes(self) -> Iterator[dict[str, float] | None]:
         """Send what may be sent, and wait for what was sent first.
 
         Yields:
@@ -149,22 +149,22 @@ class _Sender:
             return
         sent, items = self._flights.popleft()
         self.is_at_rest = False
-        made = Made([], 0.0, None) if sent is None else self._executor.receive(sent)
-        self._measure(made)
-        values, last = iter(made.values), len(items) - 1
+        outcome = Outcome([], 0.0, None) if sent is None else self._executor.receive(sent)
+        self._measure(outcome)
+        values, last = iter(outcome.values), len(items) - 1
         for number, item in enumerate(items):
             is_step = isinstance(item, _Step)
             fetched = next(values, None) if is_step else None
             if is_step and fetched is None:
-                assert made.error is not None
-                raise made.error  # what was sent behind it is refused by the ranks
+                assert outcome.error is not None
+                raise outcome.error  # what was sent behind it is refused by the ranks
             self.is_at_rest = number == last and not self._flights
             ends_pass = item.ends_pass if isinstance(item, _Step) else True
-            yield self._loop.made(self._run, ends_pass, fetched)
+            yield self._loop.finished(self._run, ends_pass, fetched)
 
-    def _measure(self, made: Made) -> None:
-        if made.values:
-            wanted = int(_TOGETHER_S * len(made.values) / max(made.seconds, 1e-9))
+    def _measure(self, outcome: Outcome) -> None:
+        if outcome.values:
+            wanted = int(_TOGETHER_S * len(outcome.values) / max(outcome.seconds, 1e-9))
             self._together = max(1, min(wanted, _GROWTH * self._together))
 
     def _send(self) -> None:
@@ -202,12 +202,12 @@ class _Sender:
         return self._run.may_begin(self._step) or not (items or self._flights)  # it has asked for one
 
     def _take(self, feed: Mapping[str, Any], ends_pass: bool) -> _Step:
-        made = _Step(self._executor.prepared(feed), self._executor.rates(), ends_pass)
+        step = _Step(self._executor.prepared(feed), self._executor.rates(), ends_pass)
         self._loop.begun(ends_pass)
         self._step += 1
         self._done += ends_pass
         self._waits = self._loop.is_seen(self._run, self._step, ends_pass, self._done)
-        return made
+        return step
 
     def _take_end(self, items: list[_Step | _PassEnd]) -> None:
         """A pass has ended, which nobody knew: the step before was the last one."""

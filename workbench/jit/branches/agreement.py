@@ -59,8 +59,8 @@ class Agreement:
             ]
             for (first, second), here, there in zip(pairs, *inner, strict=False):
                 if _is_result(first, second):
-                    for found, value in zip(outputs, _alike(label, here, there), strict=True):
-                        found.append(value)
+                    for of_side, value in zip(outputs, _alike(label, here, there), strict=True):
+                        of_side.append(value)
             self._parts.append(pairs)
         return outputs
 
@@ -74,14 +74,14 @@ class Agreement:
     def values(self, results: Sequence[Any]) -> list[Any]:
         """Behind the branch, given its results."""
         rest = iter(results)
-        found = []
+        variables = []
         for value, pairs in zip(self._sides[0], self._parts, strict=True):
             if pairs and pairs[0][0] is UNASSIGNED:
-                found.append(UNASSIGNED)
+                variables.append(UNASSIGNED)
                 continue
             behind = iter([next(rest) if _is_result(one, other) else one for one, other in pairs])
-            found.append(mapped(value, partial(_next_of, behind)))
-        return found
+            variables.append(mapped(value, partial(_next_of, behind)))
+        return variables
 
 
 def _next_of(values: Iterator[Any], _: Any) -> Any:

@@ -79,20 +79,20 @@ def _content(cell: CellType) -> Any:
         return UNASSIGNED
 
 
-def _watches(found: Sequence[tuple[str, Any]]) -> Iterator[ContainerWatch | ArrayWatch]:
+def _watches(pairs: Sequence[tuple[str, Any]]) -> Iterator[ContainerWatch | ArrayWatch]:
     """Containers, arrays and objects, and those in them."""
     seen: set[int] = set()
     for _ in range(_DEPTH):
-        new = [pair for pair in found if id(pair[1]) not in seen and not isinstance(pair[1], _UNCHANGING)]
+        new = [pair for pair in pairs if id(pair[1]) not in seen and not isinstance(pair[1], _UNCHANGING)]
         seen.update(id(value) for _, value in new)
-        found = []
+        pairs = []
         for label, value in new:
             if isinstance(value, np.ndarray):
                 yield ArrayWatch(label, value)
             container = value if isinstance(value, list | tuple | dict | set) else getattr(value, "__dict__", None)
             if isinstance(container, list | tuple | dict | set):
                 yield ContainerWatch(label, container)
-                found += [(label, part) for part in entries(container)]
+                pairs += [(label, part) for part in entries(container)]
 
 
 _UNCHANGING = (*PLAIN, Tensor, ModuleType, FunctionType, type)
@@ -132,8 +132,8 @@ def _chosen(test: Tensor, labels: Sequence[str], values_of: Callable[[Any], list
 
 def loop(test: Callable[[], Any], body: Callable[[], Any], names: Sequence[str]) -> None:
     """`while test(): body()`, from the pass on whose test is a recorded tensor as an operator."""
-    while not _is_recorded(found := test()):
-        if not found:
+    while not _is_recorded(truth := test()):
+        if not truth:
             return
         body()
     variables = Variables([test, body], names)
@@ -180,23 +180,23 @@ def either(*parts: Callable[[], Any]) -> Any:
 
 
 def _joined(op: str, parts: Sequence[Callable[[], Any]], *, ends: bool) -> Any:
-    found: Any = None
+    so_far: Any = None
     for part in parts:
         value = part()
-        if _is_recorded(found):
-            found = _with_value(op, found, value, ends=ends)
+        if _is_recorded(so_far):
+            so_far = _with_value(op, so_far, value, ends=ends)
             continue
-        found = value
-        if not _is_recorded(found) and bool(found) is ends:
-            return found
-    return found
+        so_far = value
+        if not _is_recorded(so_far) and bool(so_far) is ends:
+            return so_far
+    return so_far
 
 
-def _with_value(op: str, found: Any, value: Any, *, ends: bool) -> Any:
+def _with_value(op: str, so_far: Any, value: Any, *, ends: bool) -> Any:
     if isinstance(value, Tensor):
-        return find_op(op)(_truth(found), _truth(value))
-    truth = FILL_CONSTANT(shape=tuple(found.shape), value=bool(value), dtype="bool")
-    return find_op(op)(_truth(found), truth)
+        return find_op(op)(_truth(so_far), _truth(value))
+    truth = FILL_CONSTANT(shape=tuple(so_far.shape), value=bool(value), dtype="bool")
+    return find_op(op)(_truth(so_far), truth)
 
 
 def negated(value: Any) -> Any:

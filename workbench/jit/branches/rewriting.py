@@ -31,9 +31,9 @@ def rewritten(function: Function, chosen: frozenset[Place]) -> Function:
     Raises:
         Unfit: one of them cannot be, with the reason.
     """
-    made: Function = _Rewriting(chosen).visit(copy.deepcopy(function))
-    made.body[:0] = ast.parse(f"from workbench.jit.branches import flow as {FLOW}").body
-    return ast.fix_missing_locations(made)
+    copied: Function = _Rewriting(chosen).visit(copy.deepcopy(function))
+    copied.body[:0] = ast.parse(f"from workbench.jit.branches import flow as {FLOW}").body
+    return ast.fix_missing_locations(copied)
 
 
 class _Rewriting(ast.NodeTransformer):
@@ -105,13 +105,13 @@ class _Rewriting(ast.NodeTransformer):
 
     def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Statements at whose end the function returns: those behind a branch that returns become part of its sides."""
-        made: list[ast.stmt] = []
+        block: list[ast.stmt] = []
         for i, statement in enumerate(statements):
             if isinstance(statement, ast.If) and self._returns_from_chosen(statement):
-                return [*made, *self._returning(statement, statements[i + 1 :])]
-            found = self.visit(statement)
-            made.extend(found if isinstance(found, list) else [found])
-        return made
+                return [*block, *self._returning(statement, statements[i + 1 :])]
+            visited = self.visit(statement)
+            block.extend(visited if isinstance(visited, list) else [visited])
+        return block
 
     def _returns_from_chosen(self, statement: ast.If) -> bool:
         return any(
@@ -148,9 +148,9 @@ class _Rewriting(ast.NodeTransformer):
             inner.append(ast.Return(returned))
         name = f"_part_{self._made}_of_line_{node.lineno}"
         none = ast.arguments([], [], None, [], [], None, [])
-        made = ast.FunctionDef(name, none, inner or [ast.Pass()], [], None, None)
-        made.type_params = []  # type: ignore[attr-defined, unused-ignore]
-        return _at(node, made)
+        definition = ast.FunctionDef(name, none, inner or [ast.Pass()], [], None, None)
+        definition.type_params = []  # type: ignore[attr-defined, unused-ignore]
+        return _at(node, definition)
 
     def _condition(self, test: ast.expr) -> ast.expr:
         """A condition whose `and`, `or`, `not` and chains of comparisons take tensors."""
@@ -159,8 +159,8 @@ class _Rewriting(ast.NodeTransformer):
         if isinstance(test, ast.Compare) and len(test.ops) > 1:
             return self._comparisons(test)
         if not isinstance(test, ast.BoolOp):
-            found: ast.expr = self.visit(test)
-            return found
+            condition: ast.expr = self.visit(test)
+            return condition
         _require_values(*test.values)
         what = "both" if isinstance(test.op, ast.And) else "either"
         return _at(test.values[0], _call(what, *(_lambda(self._condition(value)) for value in test.values)))
@@ -225,5 +225,5 @@ def _texts(names: Sequence[str]) -> ast.expr:
     return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
 
 
-def _at(node: ast.AST, made: _T) -> _T:
-    return ast.copy_location(made, node)
+def _at(node: ast.AST, fresh: _T) -> _T:
+    return ast.copy_location(fresh, node)

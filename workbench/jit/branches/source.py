@@ -47,7 +47,7 @@ class SourceFile:
         line, end_line, column, end_column = list(code.co_positions())[instruction // 2]
         if line is None or column is None or end_line is None or end_column is None:
             raise Unfit("its code does not tell where it stands in the source")
-        found: Any = None
+        innermost: Any = None
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.If | ast.While | ast.IfExp):
                 continue
@@ -55,20 +55,20 @@ class SourceFile:
                 return node  # a jump for its condition
             first_line, first_column, last_line, last_column = place_of(node.test)
             around = (first_line, first_column) <= (line, column) and (end_line, end_column) <= (last_line, last_column)
-            if around and (found is None or place_of(node.test)[:2] >= place_of(found.test)[:2]):
-                found = node
-        if found is None:
+            if around and (innermost is None or place_of(node.test)[:2] >= place_of(innermost.test)[:2]):
+                innermost = node
+        if innermost is None:
             raise Unfit("it is no `if`, `while` or `... if ... else ...`")
-        return found
+        return innermost
 
     def functions_around(self, place: Place) -> list[Function]:
         """The functions that hold a place, from the innermost one outwards."""
-        found = [
+        holders = [
             node
             for node in ast.walk(self.tree)
             if isinstance(node, Function) and place_of(node)[:2] <= place[:2] and place[2:] <= place_of(node)[2:]
         ]
-        return sorted(found, key=lambda node: place_of(node)[:2], reverse=True)
+        return sorted(holders, key=lambda node: place_of(node)[:2], reverse=True)
 
     def rewritten_code(self, code: CodeType, function: Function, chosen: frozenset[Place]) -> CodeType:
         """A function's code with some branches and loops rewritten, see `rewritten`.

@@ -49,15 +49,15 @@ class RankSteps(RankWork):
         init_parallel_env()
         path, function = cloudpickle.loads(code)  # from the process that started this one, and nobody else
         sys.path[:] = path
-        made = cloudpickle.loads(function)
-        made = made() if takes_nothing(made) else made
+        given = cloudpickle.loads(function)
+        given = given() if takes_nothing(given) else given
         self._function: Any
         self._layer: Any
-        self._function, self._layer = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+        self._function, self._layer = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         if not callable(self._function) or not (self._layer is None or isinstance(self._layer, Layer)):
             raise InvalidType(
                 "a function without arguments, which cluster.train calls in every rank, returns the step function, or "
-                f"that and the Layer it trains; {title} returned {described(made)}"
+                f"that and the Layer it trains; {title} returned {described(given)}"
             )
 
     def make_step(self, feeds: Feeds, fetched: Sequence[str], rates: Mapping[str, float]) -> list[np.ndarray]:

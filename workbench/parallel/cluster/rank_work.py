@@ -69,25 +69,25 @@ class RankWork:
                 to look at the first of these steps.
 
         Returns:
-            `fetched`: of each name the values of this rank's devices, step by step; `made`: how many steps;
+            `fetched`: of each name the values of this rank's devices, step by step; `steps`: how many;
             `seconds` they took; `error`: kind and text of what kept a step from being applied, None if nothing did;
             `told`: what the watcher has to say.
         """
-        begun, made, error = time.perf_counter(), [], None
+        begun, of_steps, error = time.perf_counter(), [], None
         try:
             if first != self.step:
                 raise PreconditionNotMet(f"step {first} was sent, this rank is at step {self.step}")
             self._be_watched(watcher, looks)
             for feeds, number in _each_of(stretches):
                 now = {name: float(values[number]) for name, values in rates.items()}
-                made.append(self.make_step(feeds, fetched, now))
+                of_steps.append(self.make_step(feeds, fetched, now))
                 self.step += 1
         except BaseException as raised:
             error = [type(raised).__name__, str(raised)]
         seconds = time.perf_counter() - begun
         return {
-            "fetched": [_stacked(list(values)) for values in zip(*made, strict=True)],
-            "made": len(made),
+            "fetched": [_stacked(list(values)) for values in zip(*of_steps, strict=True)],
+            "steps": len(of_steps),
             "seconds": seconds,
             "error": error,
             "told": None if self._watcher is None else self._watcher.told(),

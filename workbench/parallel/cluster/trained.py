@@ -100,10 +100,10 @@ class ClusterExecutor:
         """A step of the program on all ranks; what is fetched of all devices, joined along dimension 0."""
         if program is not self.program:
             return self._other.run(program, feed=feed, fetch_list=fetch_list, scope=scope)
-        made = self.receive(self.send([(self.prepared(feed), self.rates())], fetch_list))
-        if made.error is not None:
-            raise made.error
-        return made.values[0]
+        outcome = self.receive(self.send([(self.prepared(feed), self.rates())], fetch_list))
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.values[0]
 
     def prepared(self, feed: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """A batch as arrays that can be divided over all devices.
@@ -146,21 +146,21 @@ class ClusterExecutor:
         self._begun += len(steps)
         return Sent(len(steps), asked)
 
-    def receive(self, sent: Sent) -> Made:
+    def receive(self, sent: Sent) -> Outcome:
         """Wait for what has become of steps that were sent.
 
         Raises:
             RankLost, TimeoutError: see `Cluster.ask`.
         """
         told = self.cluster.answers(sent.asked, self.cluster.timeout)
-        made = min(one["made"] for one in told)
+        count = min(one["steps"] for one in told)
         failed = {rank: one["error"] for rank, one in enumerate(told) if one["error"] is not None}
         of_ranks = [one["fetched"] for one in told]
         if all(one["told"] is not None for one in told):
             for hear in self._hearers:
                 hear([one["told"] for one in told])
-        values = [_joined(of_ranks, step) for step in range(made)]
-        return Made(values, max(one["seconds"] for one in told), cause_of(failed) if failed else None)
+        values = [_joined(of_ranks, step) for step in range(count)]
+        return Outcome(values, max(one["seconds"] for one in told), cause_of(failed) if failed else None)
 
     def watch(self, watcher: Callable[..., Any], hear: Callable[[list[Any]], None]) -> Callable[[], None]:
         """Have the ranks watched while they make steps; several may hear of it.
@@ -207,7 +207,7 @@ class Sent(NamedTuple):
     asked: Asked
 
 
-class Made(NamedTuple):
+class Outcome(NamedTuple):
     """What has become of them: what those fetched that were applied, how long the ranks took, what went wrong."""
 
     values: list[list[np.ndarray]]
@@ -233,8 +233,8 @@ class Divided(NamedTuple):
 
 def alike(feeds: Sequence[Arrays]) -> Iterator[list[Arrays]]:
     """The batches that follow each other and have the same names, shapes and dtypes together."""
-    for _, found in itertools.groupby(feeds, lambda feed: [(n, a.shape, a.dtype) for n, a in feed.items()]):
-        yield list(found)
+    for _, batches in itertools.groupby(feeds, lambda feed: [(n, a.shape, a.dtype) for n, a in feed.items()]):
+        yield list(batches)
 
 
 def require_rows(arrays: Arrays, devices: int) -> None:

@@ -167,10 +167,10 @@ class DistributedOptimizer(ABC):
     @property
     def _updating(self) -> Optimizer:
         """What updates the parameters, inside recomputing and mixed precision."""
-        found = self._optimizer
-        while not isinstance(found, Optimizer):
-            found = found._optimizer
-        return found
+        optimizer = self._optimizer
+        while not isinstance(optimizer, Optimizer):
+            optimizer = optimizer._optimizer
+        return optimizer
 
     @abstractmethod
     def minimize(

@@ -186,10 +186,10 @@ class UnifiedFleet:
         if strategy is not None and not isinstance(strategy, FleetStrategy):
             raise InvalidType(f"distributed_optimizer takes a fleet.DistributedStrategy, got {strategy!r}")
         chosen = self._strategy if strategy is None else strategy.checked()
-        made = UnifiedOptimizer(optimizer, chosen, self._fleet)
+        distributed = UnifiedOptimizer(optimizer, chosen, self._fleet)
         if not in_static_mode():
             self._strategy = chosen  # distributed_model, which is called with none, goes by it
-        return made
+        return distributed
 
     def distributed_model(self, model: Any) -> Any:
         """A layer of dynamic mode whose gradients are averaged over the trainers; the layer itself if there is one.
@@ -233,23 +233,23 @@ class UnifiedOptimizer:
         return optimizer.minimize(loss, startup_program, parameters, no_grad_set)
 
     def _collective(self) -> CollectiveStrategy:
-        given, made = self._strategy, CollectiveStrategy()
+        given, collective = self._strategy, CollectiveStrategy()
         given.tell_unused("in programs of a fleet without servers", _IN_PROGRAMS)
         if given.build_strategy is not None:
-            made._give(given.build_strategy._given)
+            collective._give(given.build_strategy._given)
         if given.execution_strategy is not None:
-            made.exec_strategy = given.execution_strategy
+            collective.exec_strategy = given.execution_strategy
         for name in ("sync_batch_norm", "fuse_all_reduce_ops"):
             if given.is_set(name):
-                setattr(made, name, getattr(given, name))
-        made.forward_recompute = given.recompute
-        made.recompute_checkpoints = tuple(given.recompute_configs["checkpoints"])
-        made.use_amp, made.amp_loss_scaling = given.amp, given.amp_configs["init_loss_scaling"]
-        made._precision = given.amp_configs
-        made.use_local_sgd = given.localsgd
+                setattr(collective, name, getattr(given, name))
+        collective.forward_recompute = given.recompute
+        collective.recompute_checkpoints = tuple(given.recompute_configs["checkpoints"])
+        collective.use_amp, collective.amp_loss_scaling = given.amp, given.amp_configs["init_loss_scaling"]
+        collective._precision = given.amp_configs
+        collective.use_local_sgd = given.localsgd
         if self._fleet.worker_num() > 1 and not given.localsgd:
-            made.mode, made.collective_mode = "collective", "grad_allreduce"
-        return made
+            collective.mode, collective.collective_mode = "collective", "grad_allreduce"
+        return collective
 
     def _with_servers(self) -> ServerFleetStrategy:
         self._strategy.tell_unused("in a fleet with servers", _WITH_SERVERS)

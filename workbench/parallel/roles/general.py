@@ -162,11 +162,11 @@ class GeneralRoleMaker(KnownRole):
         self.generate_role()
         if not self._groups:
             raise PreconditionNotMet(f"{what}: this process has taken leave of the others")
-        found = self._groups[name]
-        if found is None:
+        meeting = self._groups[name]
+        if meeting is None:
             kind = "server" if self.is_server() else "trainer"
             raise InvalidArgument(f"{what} is for {name}, this process is {kind} {self._current_id}")
-        return found
+        return meeting
 
     # What is asked
 

@@ -70,17 +70,17 @@ class StoreMeeting:
         self._store.put(self._key(self._round, self.rank), value)
         if self._round > 2:  # all have put since, so all have read it
             self._store.remove(self._key(self._round - 2, self.rank))
-        found: dict[int, bytes] = {self.rank: value}
+        by_rank: dict[int, bytes] = {self.rank: value}
         patience = self._patience if patience is None else patience
         end = time.monotonic() + patience
-        while len(found) < self.size:
-            for rank in set(range(self.size)) - found.keys():
+        while len(by_rank) < self.size:
+            for rank in set(range(self.size)) - by_rank.keys():
                 there = self._store.get(self._key(self._round, rank))
                 if there is not None:
-                    found[rank] = there
-            if len(found) < self.size:
-                self._wait(end, patience, what, set(range(self.size)) - found.keys())
-        return [found[rank] for rank in range(self.size)]
+                    by_rank[rank] = there
+            if len(by_rank) < self.size:
+                self._wait(end, patience, what, set(range(self.size)) - by_rank.keys())
+        return [by_rank[rank] for rank in range(self.size)]
 
     def _wait(self, end: float, patience: float, what: str, missing: set[int]) -> None:
         if time.monotonic() > end:
@@ -126,7 +126,7 @@ def gather_values(meeting: Meeting, value: Any, what: str) -> list[Any]:
         text = json.dumps(value, default=_plain).encode()
     except TypeError as error:
         raise InvalidType(f"{what} takes numbers, texts, lists and dicts: {error}") from None
-    return [json.loads(found) for found in meeting.gather(text, what)]
+    return [json.loads(told) for told in meeting.gather(text, what)]
 
 
 def _plain(value: Any) -> Any:

@@ -170,7 +170,7 @@ class RemoteStore:
         try:
             connection.request(method, "/" + quote(key, safe=""), body, {_TOKEN: self._token})
             answer = connection.getresponse()
-            found = answer.read(MAX_VALUE + 1)
+            content = answer.read(MAX_VALUE + 1)
         finally:
             connection.close()
         if answer.status == 404:
@@ -178,4 +178,4 @@ class RemoteStore:
         if answer.status != 200:
             why = "the token is another one" if answer.status == 403 else f"HTTP status {answer.status}"
             raise Unavailable(f"the store of trainer 0 at {self._host}:{self._port} refuses {key!r}: {why}")
-        return found
+        return content

@@ -50,11 +50,11 @@ class Duty:
         Raises:
             InvalidArgument: the server has none of that name.
         """
-        found = name.rpartition(_OF_TRAINER)[0] if name not in self.blocks and _OF_TRAINER in name else name
-        if found not in self.blocks:
+        gradient = name.rpartition(_OF_TRAINER)[0] if name not in self.blocks and _OF_TRAINER in name else name
+        if gradient not in self.blocks:
             known = ", ".join(sorted(self.blocks)[:8])
             raise InvalidArgument(f"no gradient {name[:200]!r} lives at {self.endpoint}; those that do: {known}")
-        return found
+        return gradient
 
     def incoming(self, gradient: str, trainer: int) -> str:
         """The variable in which the block of a gradient finds the part of one trainer."""

@@ -93,8 +93,8 @@ class ServerExchange:
 
     @staticmethod
     def _joined(pull: Pulled, answers: Mapping[str, Message]) -> np.ndarray:
-        found = [answers[part.endpoint].arrays[part.name] for part in pull.parts]
-        whole = found[0] if len(found) == 1 else np.concatenate([array.reshape(-1) for array in found])
+        pieces = [answers[part.endpoint].arrays[part.name] for part in pull.parts]
+        whole = pieces[0] if len(pieces) == 1 else np.concatenate([array.reshape(-1) for array in pieces])
         return np.asarray(whole.reshape(pull.shape))
 
 

@@ -74,13 +74,13 @@ def links_to(endpoints: Iterable[str], trainer: int) -> dict[str, Link]:
     """The ways of a trainer to servers, by their endpoints; nothing is asked yet."""
     if not _links:
         when_leaving(_leave)
-    found = {}
+    by_endpoint = {}
     for endpoint in endpoints:
         link = _links.get((trainer, endpoint))
         if link is None:
             link = _links[trainer, endpoint] = Link(connect(endpoint), trainer)
-        found[endpoint] = link
-    return found
+        by_endpoint[endpoint] = link
+    return by_endpoint
 
 
 def checkpoint_servers() -> None:

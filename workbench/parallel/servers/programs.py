@@ -38,24 +38,24 @@ class RemotePrograms:
         Raises:
             InvalidArgument: names and endpoints of an operator do not belong together.
         """
-        made = program.clone()
-        block = made.global_block()
+        copied = program.clone()
+        block = copied.global_block()
         keep_tables(self._tables)
         remote = [op for op in block.ops if op.record in _EXCHANGED]
         if not remote:
-            return made
+            return copied
         sends = [op for op in remote if op.record is SEND]
         kept = [op for op in block.ops if op.record not in _EXCHANGED]
         if sends and GEO_SGD in program.attributes and not any(op.record is RECV for op in remote):
-            block.ops = [*kept, _geo_operator(made, sends[0])]
-            made.touch()
-            return made
+            block.ops = [*kept, _geo_operator(copied, sends[0])]
+            copied.touch()
+            return copied
         last = next((op for op in reversed(sends) if op.attrs["epmap"]), remote[0])
         place = sum(op.record not in _EXCHANGED for op in block.ops[: block.ops.index(last)])
-        kept.insert(place, _exchange_operator(made, remote))
+        kept.insert(place, _exchange_operator(copied, remote))
         block.ops = kept
-        made.touch()
-        return made
+        copied.touch()
+        return copied
 
     def serve(self, executor: Any, program: Program, scope: Any) -> None:
         """Be the server that a program asks for, until all its trainers have left."""

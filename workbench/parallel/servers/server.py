@@ -301,8 +301,8 @@ class ParameterServer:
         nbytes = sum(self.values.rows_nbytes(name, numbers) for name, numbers in frame.arrays.items())
         if nbytes > MAX_BYTES:
             raise InvalidArgument(f"rows of {nbytes} bytes are asked for; an answer has at most {MAX_BYTES}")
-        found = {f"{name}{ROW_VALUES}": self.values.rows(name, numbers) for name, numbers in frame.arrays.items()}
-        answer = Message("rows", {}, found)
+        rows = {f"{name}{ROW_VALUES}": self.values.rows(name, numbers) for name, numbers in frame.arrays.items()}
+        answer = Message("rows", {}, rows)
         self.pulled += answer.nbytes
         request.answer(answer)
 

@@ -44,8 +44,8 @@ class Values:
             raise PreconditionNotMet(
                 f"variable {name!r} at {self._duty.endpoint} has no value; run the server's startup program first"
             )
-        found: np.ndarray = held.tensor.array
-        return found
+        array: np.ndarray = held.tensor.array
+        return array
 
     def has(self, name: str) -> bool:
         """Whether a variable has a value."""
@@ -105,8 +105,8 @@ class Values:
     def unless_it_fails(self, names: Iterable[str]) -> Iterator[None]:
         """What changes of variables of one number, and by the schedule, is put back when the step it is for fails."""
         schedule = self._duty.schedule
-        made = [] if schedule is None else [name for op in schedule.ops for name in op.output_arg_names]
-        before = {name: np.array(self.array(name)) for name in dict.fromkeys([*names, *made]) if self.has(name)}
+        scheduled = [] if schedule is None else [name for op in schedule.ops for name in op.output_arg_names]
+        before = {name: np.array(self.array(name)) for name in dict.fromkeys([*names, *scheduled]) if self.has(name)}
         try:
             yield
         except BaseException:
@@ -211,6 +211,6 @@ def _outputs(duty: Duty) -> set[str]:
     """What the block of the learning rate makes for the others."""
     if duty.schedule is None:
         return set()
-    made = {name for op in duty.schedule.ops for name in op.output_arg_names} - {LR_COUNTER}
+    written = {name for op in duty.schedule.ops for name in op.output_arg_names} - {LR_COUNTER}
     read = {name for block in duty.blocks.values() for op in block.ops for name in op.input_arg_names}
-    return made & read
+    return written & read

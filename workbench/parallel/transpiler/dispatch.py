@@ -43,9 +43,9 @@ class RoundRobin(PSDispatcher):
 
     def dispatch(self, varlist: Sequence[Any]) -> list[str]:
         """The next servers in turn."""
-        found = [self._eps[(self._step + i) % len(self._eps)] for i in range(len(varlist))]
+        servers = [self._eps[(self._step + i) % len(self._eps)] for i in range(len(varlist))]
         self._step = (self._step + len(varlist)) % len(self._eps)
-        return found
+        return servers
 
 
 class HashName(PSDispatcher):

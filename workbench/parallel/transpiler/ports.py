@@ -24,14 +24,14 @@ def require_endpoints(what: str, value: Any) -> list[str]:
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
         raise InvalidArgument(f"{what} are addresses 'ip:port' with commas between, got {value!r}")
-    found = [one.strip() for one in given if one.strip()]
-    for one in found:
+    endpoints = [one.strip() for one in given if one.strip()]
+    for one in endpoints:
         host, _, port = one.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise InvalidArgument(f"{what} are addresses 'ip:port', got {one!r} in {value!r}")
-    if not found or len(set(found)) < len(found):
+    if not endpoints or len(set(endpoints)) < len(endpoints):
         raise InvalidArgument(f"{what} are addresses, at least one and none twice, got {value!r}")
-    return found
+    return endpoints
 
 
 def wait_for_ports(endpoints: Sequence[str], deadline: float = DEADLINE) -> None:

@@ -51,12 +51,12 @@ class Message(NamedTuple):
         Raises:
             InvalidArgument: it is missing, no number, or below `least`.
         """
-        found = self.fields.get(name)
-        if type(found) is not int or not least <= found < 1 << 62:
+        value = self.fields.get(name)
+        if type(value) is not int or not least <= value < 1 << 62:
             raise InvalidArgument(
-                f"message {self.kind[:100]!r}: {name} is a whole number from {least} on, got {_short(found)}"
+                f"message {self.kind[:100]!r}: {name} is a whole number from {least} on, got {_short(value)}"
             )
-        return found
+        return value
 
     def names(self, name: str) -> list[str]:
         """A field that is a list of different strings; [] if it is missing.
@@ -64,12 +64,12 @@ class Message(NamedTuple):
         Raises:
             InvalidArgument: it is something else.
         """
-        found = self.fields.get(name, [])
-        if not isinstance(found, list) or not all(isinstance(one, str) for one in found) or len({*found}) < len(found):
+        value = self.fields.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value) or len({*value}) < len(value):
             raise InvalidArgument(
-                f"message {self.kind[:100]!r}: {name} is a list of different names, got {_short(found)}"
+                f"message {self.kind[:100]!r}: {name} is a list of different names, got {_short(value)}"
             )
-        return found
+        return value
 
     def text(self, name: str) -> str:
         """A field that is a string; "" if it is missing.
@@ -77,10 +77,10 @@ class Message(NamedTuple):
         Raises:
             InvalidArgument: it is something else.
         """
-        found = self.fields.get(name, "")
-        if not isinstance(found, str):
-            raise InvalidArgument(f"message {self.kind[:100]!r}: {name} is a string, got {_short(found)}")
-        return found
+        value = self.fields.get(name, "")
+        if not isinstance(value, str):
+            raise InvalidArgument(f"message {self.kind[:100]!r}: {name} is a string, got {_short(value)}")
+        return value
 
 
 class Form(NamedTuple):
@@ -126,10 +126,10 @@ def encoded_head(frame: Message) -> bytes:
 
 
 def _dtype_name(name: str, array: np.ndarray) -> str:
-    found = array.dtype.name
-    if found not in _DTYPES:
-        raise InvalidArgument(f"array {name!r} of dtype {found} does not travel; those that do: {sorted(_DTYPES)}")
-    return found
+    dtype = array.dtype.name
+    if dtype not in _DTYPES:
+        raise InvalidArgument(f"array {name!r} of dtype {dtype} does not travel; those that do: {sorted(_DTYPES)}")
+    return dtype
 
 
 def decoded_head(data: Any, most: int = MAX_BYTES) -> tuple[Head, int]:

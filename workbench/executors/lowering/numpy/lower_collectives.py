@@ -30,11 +30,11 @@ def prepared(row: Row, context: Context) -> list[PreparedCollective]:
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     if whole is not None:
         return [context.comm.all_reduce(*whole, names=node.attrs["names"])]
-    found = []
+    collectives = []
     for contributions, results in zip(node.inputs, node.outputs, strict=True):
         ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
-        found.append(prepare[node.type](context.comm, ins, outs, node, [contributions[0].name]))
-    return found
+        collectives.append(prepare[node.type](context.comm, ins, outs, node, [contributions[0].name]))
+    return collectives
 
 
 def _all_reduce(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:

@@ -212,46 +212,46 @@ class TapeWriter:
         self._vector = pending
         return True
 
-    def exchange(self, row: Row, found: SumRow) -> None:
+    def exchange(self, row: Row, sum_row: SumRow) -> None:
         """A sum over processes, the current row."""
-        overlaps = self._overlaps(row, found)
-        self.tape.keep(found.label)
+        overlaps = self._overlaps(row, sum_row)
+        self.tape.keep(sum_row.label)
         current = self._rows.pop()
-        while self._open_sums and not (overlaps and self._open_rounds + found.rounds <= SLOTS):
+        while self._open_sums and not (overlaps and self._open_rounds + sum_row.rounds <= SLOTS):
             self._take(1)
         self._rows.append(current)
         if overlaps:
-            self.row("hand_in", *found.arguments(self._control.array, self._open_rounds))
-            self._open_sums.append(OpenSum(row, found))
+            self.row("hand_in", *sum_row.arguments(self._control.array, self._open_rounds))
+            self._open_sums.append(OpenSum(row, sum_row))
         else:
-            self.row("sum_processes", *found.arguments(self._control.array))
+            self.row("sum_processes", *sum_row.arguments(self._control.array))
 
-    def _overlaps(self, row: Row, found: SumRow) -> bool:
+    def _overlaps(self, row: Row, sum_row: SumRow) -> bool:
         """Whether a sum may go on beside other rows: its memory is its own until somebody reads it."""
         readers = self._readers
-        if readers is None or not self.joined or found.rounds > SLOTS or not found.is_in_place:
+        if readers is None or not self.joined or sum_row.rounds > SLOTS or not sum_row.is_in_place:
             return False
         return all(readers(value) for value in row.node.writes)
 
     @property
     def _open_rounds(self) -> int:
-        return sum(found.rounds for _, found in self._open_sums)
+        return sum(sum_row.rounds for _, sum_row in self._open_sums)
 
     def _take(self, count: int) -> None:
         """Write the rows that take the results of so many open sums, between the rows of the plan."""
-        for row, found in self._open_sums[:count]:
+        for row, sum_row in self._open_sums[:count]:
             self._flush()
             self._rows.append(row)
-            self.row("sum_processes", *found.arguments(self._control.array))
+            self.row("sum_processes", *sum_row.arguments(self._control.array))
             self._flush()
         del self._open_sums[:count]
 
     def _take_those_of(self, row: Row) -> None:
         """Those whose results a row touches, and so all before them."""
         touched = {*row.node.reads, *row.node.writes}
-        found = [n for n, (other, _) in enumerate(self._open_sums) if not touched.isdisjoint(other.node.writes)]
-        if found:
-            self._take(found[-1] + 1)
+        positions = [n for n, (other, _) in enumerate(self._open_sums) if not touched.isdisjoint(other.node.writes)]
+        if positions:
+            self._take(positions[-1] + 1)
 
     @property
     def sgemm(self) -> int:

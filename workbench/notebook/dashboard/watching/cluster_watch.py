@@ -79,9 +79,9 @@ class ClusterWatch(Unwatched):
             self._scopes_changed = all(one is not None for one in self._scopes)
         clocks = told[0]["clocks"]
         steps = [{one["sample"]["step"]: one for one in rank["samples"]} for rank in told]
-        together = sorted(set.intersection(*(set(found) for found in steps)))
+        together = sorted(set.intersection(*(set(by_step) for by_step in steps)))
         for step in together:
-            self._see([found[step] for found in steps], clocks)
+            self._see([by_step[step] for by_step in steps], clocks)
         return bool(together)
 
     def _see(self, told: Sequence[Message], clocks: Sequence[Sequence[int]]) -> None:
@@ -157,8 +157,8 @@ class ClusterWatch(Unwatched):
 
     def graph_message(self) -> Message:
         """The message `graph`, with the process of every device."""
-        made = graph_message(self.graph_number, self.title, self.graph, self.shapes)
-        return {**made, "process": column([device // self._each for device in range(len(self.devices))], "int32")}
+        message = graph_message(self.graph_number, self.title, self.graph, self.shapes)
+        return {**message, "process": column([device // self._each for device in range(len(self.devices))], "int32")}
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""

@@ -89,6 +89,6 @@ class CollectiveStrategy(BuildStrategy):
         self.exec_strategy = ExecutionStrategy()
 
     def __copy__(self) -> Any:
-        made = super().__copy__()
-        made.exec_strategy, made._precision = self.exec_strategy, self._precision
-        return made
+        copied = super().__copy__()
+        copied.exec_strategy, copied._precision = self.exec_strategy, self._precision
+        return copied

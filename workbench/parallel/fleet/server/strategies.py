@@ -231,17 +231,17 @@ def strategy_of(given: Any) -> ServerFleetStrategy:
             f"a fleet with servers takes a strategy of StrategyFactory, or a DistributeTranspilerConfig, got {given!r}"
         )
     given.require_consistent()
-    made: ServerFleetStrategy
+    strategy: ServerFleetStrategy
     if given.sync_mode:
-        made = SyncStrategy()
+        strategy = SyncStrategy()
     elif given.geo_sgd_mode:
-        made = GeoStrategy(given.geo_sgd_need_push_nums)
+        strategy = GeoStrategy(given.geo_sgd_need_push_nums)
     elif given.runtime_split_send_recv and given.half_async:
-        made = SyncStrategy() if given.completely_not_async else HalfAsyncStrategy()
+        strategy = SyncStrategy() if given.completely_not_async else HalfAsyncStrategy()
     else:
-        made = AsyncStrategy() if given.runtime_split_send_recv else HalfAsyncStrategy()
-    _take_over(made.get_program_config(), given)
-    return made
+        strategy = AsyncStrategy() if given.runtime_split_send_recv else HalfAsyncStrategy()
+    _take_over(strategy.get_program_config(), given)
+    return strategy
 
 
 def _take_over(config: DistributeTranspilerConfig, given: DistributeTranspilerConfig) -> None:
@@ -264,7 +264,7 @@ def _changed(strategy: Any, method: str, given: Any) -> Any:
     """A strategy of the same kind, or a copy of this one with what a dict says."""
     if isinstance(given, type(strategy)):
         return given
-    made = copy(strategy)
+    changed = copy(strategy)
     for name, value in _known(method, given, strategy.OPTIONS).items():
-        setattr(made, name, value)
-    return made
+        setattr(changed, name, value)
+    return changed

@@ -50,10 +50,10 @@ def sum_gradients(main: Program, trainers: int, rings: int) -> None:
 
 
 def _scale_loss_gradient(block: Block, trainers: int) -> None:
-    found = [i for i, op in enumerate(block.ops) if op.role == LOSS_GRAD]
-    if not found:
+    places = [i for i, op in enumerate(block.ops) if op.role == LOSS_GRAD]
+    if not places:
         raise PreconditionNotMet("the program has no backward: transpile it after optimizer.minimize(loss)")
-    for place in reversed(found):
+    for place in reversed(places):
         (name,) = block.ops[place].output_arg_names
         attrs = {"scale": 1.0 / trainers, ROLE: BACKWARD}
         block.insert_op(place + 1, SCALE.type, inputs={"X": name}, outputs={"Out": name}, attrs=attrs)

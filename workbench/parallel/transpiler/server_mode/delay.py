@@ -24,16 +24,16 @@ def corrected(block: Block, shard: Shard, trainers: int) -> str:
     had = block.create_var(f"{shard.parameter}.local_bak", shape, dtype, stop_gradient=True).name
     block.append_op(REF_BY_TRAINER_ID.type, {"X": kept, "TrainerId": TRAINER_ID}, {"Out": had})
     gradient = shard.gradient
-    gone = _made(block, SUB.type, shard.parameter, had)
-    once = _made(block, MUL.type, gone, gradient)
-    twice = _made(block, MUL.type, once, gradient)
-    return _made(block, ADD.type, gradient, twice)
+    gone = _result(block, SUB.type, shard.parameter, had)
+    once = _result(block, MUL.type, gone, gradient)
+    twice = _result(block, MUL.type, once, gradient)
+    return _result(block, ADD.type, gradient, twice)
 
 
-def _made(block: Block, type: str, x: str, y: str) -> str:
+def _result(block: Block, type: str, x: str, y: str) -> str:
     blocks = block.program.blocks
     number = sum(name.startswith("tmp_dc_output_") for other in blocks for name in other.vars)
     like = block.var_recursive(x)
-    made = block.create_var(f"tmp_dc_output_{number}", like.shape, like.dtype, stop_gradient=True).name
-    block.append_op(type, {"X": x, "Y": y}, {"Out": made})
-    return made
+    out = block.create_var(f"tmp_dc_output_{number}", like.shape, like.dtype, stop_gradient=True).name
+    block.append_op(type, {"X": x, "Y": y}, {"Out": out})
+    return out

@@ -82,15 +82,15 @@ def _say(exchange: ServerOperators, names: list[str], told_as: list[str]) -> Non
 
 def geo_server(layout: Layout, endpoint: str) -> Program:
     """The program of a server that adds up what trainers have changed."""
-    made = Program()
-    home = made.global_block()
+    program = Program()
+    home = program.global_block()
     numbers, blocks, sparse = [], [], []
     for one, shard in layout.of(endpoint):
         name, change = shard.parameter, delta(shard.parameter)
         home.create_var(name, shard.block.shape, one.dtype, persistable=True, stop_gradient=True)
         kind = ROWS if one.is_sparse else DENSE
         home.create_var(change, shard.block.shape, one.dtype, kind, stop_gradient=True)
-        block = _opened(made)
+        block = _opened(program)
         block.append_op(SUM.type, {"X": [name, change]}, {"Out": name})
         blocks.append(block)
         numbers.append(f"{change}:{block.idx}")
@@ -104,7 +104,7 @@ def geo_server(layout: Layout, endpoint: str) -> Program:
         "sparse_grad_to_param": sparse,
     }
     home.append_op(LISTEN_AND_SERV.type, {"X": []}, {}, attrs)
-    return made
+    return program
 
 
 def _opened(program: Program) -> Block:

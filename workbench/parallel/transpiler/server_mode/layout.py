@@ -197,14 +197,14 @@ def _served(
 
 
 def _dealt(dispatcher: PSDispatcher, shards: Sequence[Shard], endpoints: Sequence[str]) -> list[str]:
-    found = list(dispatcher.dispatch(shards))
-    wrong = [endpoint for endpoint in found if endpoint not in endpoints]
-    if wrong or len(found) != len(shards):
+    chosen = list(dispatcher.dispatch(shards))
+    wrong = [endpoint for endpoint in chosen if endpoint not in endpoints]
+    if wrong or len(chosen) != len(shards):
         raise InvalidArgument(
             f"{type(dispatcher).__name__}.dispatch gives one of the servers for each variable\n"
-            f"  expected: {len(shards)} of {list(endpoints)}\n  got:      {found}"
+            f"  expected: {len(shards)} of {list(endpoints)}\n  got:      {chosen}"
         )
-    return found
+    return chosen
 
 
 def _updating(block: Block, name: str) -> Iterator[Operator]:

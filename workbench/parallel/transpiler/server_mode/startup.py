@@ -31,8 +31,8 @@ def require_initialised(startup: Program, layout: Layout) -> None:
     Raises:
         PreconditionNotMet: names a parameter that it does not make.
     """
-    made = {name for op in startup.global_block().ops for name in op.output_arg_names}
-    missing = next((one.name for one in layout.served if one.name not in made), None)
+    initialised = {name for op in startup.global_block().ops for name in op.output_arg_names}
+    missing = next((one.name for one in layout.served if one.name not in initialised), None)
     if missing is not None:
         raise PreconditionNotMet(f"startup_program does not make {missing!r}; give the program's own")
 
@@ -55,14 +55,14 @@ def pull_at_start(startup: Program, layout: Layout) -> None:
 def server_startup(startup: Program, server: ServerProgram) -> Program:
     """What makes the variables of one server."""
     layout = server.layout
-    made = _initialised(startup, server.program, server.kept)
-    block = made.global_block()
+    program = _initialised(startup, server.program, server.kept)
+    block = program.global_block()
     if f"{COUNTER}.trainer_0" in block.vars:
-        begin_counters(made, layout.trainers)
+        begin_counters(program, layout.trainers)
     for one, shard in layout.of(server.endpoint) if layout.config.enable_dc_asgd else ():
         for i in range(layout.trainers if not one.is_sparse else 0):
             block.append_op(ASSIGN.type, {"X": shard.parameter}, {"Out": f"{shard.parameter}.trainer_{i}_bak"})
-    return made
+    return program
 
 
 def geo_startup(startup: Program, server: Program, layout: Layout, endpoint: str) -> Program:
@@ -75,9 +75,9 @@ def geo_startup(startup: Program, server: Program, layout: Layout, endpoint: str
 
 def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[OwnVariable]]) -> Program:
     """The initialisers of what a server has, of the shapes it has there."""
-    made = Program()
-    made.random_seed = startup.random_seed
-    block = made.global_block()
+    program = Program()
+    program.random_seed = startup.random_seed
+    block = program.global_block()
     for variable in server.global_block().vars.values():
         block.create_var(
             variable.name, variable.shape, variable.dtype, variable.kind, persistable=True, stop_gradient=True
@@ -85,18 +85,18 @@ def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[
     for op in startup.global_block().ops:
         names = op.output_arg_names
         for one in kept.get(names[0], ()) if len(names) == 1 else ():
-            _initialise(made, op, one)
-    return made
+            _initialise(program, op, one)
+    return program
 
 
-def _initialise(made: Program, op: Operator, kept: OwnVariable) -> None:
+def _initialise(program: Program, op: Operator, kept: OwnVariable) -> None:
     attrs = dict(op.attrs)
     if kept.one is not None and kept.shard is not None and kept.one.is_cut:
         _of_block(op, attrs, kept.one, kept.shard.block)
         if "stream" in attrs:
             attrs["stream"] += kept.shard.block.index * _APART
-    made.streams = max(made.streams, attrs.get("stream", 0))
-    made.global_block().append_op(op.type, {}, dict.fromkeys(op.outputs, kept.name), attrs)
+    program.streams = max(program.streams, attrs.get("stream", 0))
+    program.global_block().append_op(op.type, {}, dict.fromkeys(op.outputs, kept.name), attrs)
 
 
 def _of_block(op: Operator, attrs: dict[str, Any], one: Served, block: TensorBlock) -> None:

@@ -72,9 +72,9 @@ def least_of_all(state, word):
     """The least that this word is of any process."""
     least = atomic_load(word_of(state, 0, word))
     for rank in range(1, state[SIZE]):
-        found = atomic_load(word_of(state, rank, word))
-        if found < least:
-            least = found
+        word_there = atomic_load(word_of(state, rank, word))
+        if word_there < least:
+            least = word_there
     return least
 
 

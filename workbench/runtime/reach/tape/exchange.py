@@ -42,9 +42,9 @@ def _touched(words: Sequence[Any]) -> list[Touched]:
     room, most = words[ROOM], max(words[SUM_WORDS + arrays + 1 :: 2], default=0) + 1
     if FLOAT * words[STEP] > room or room * max(words[PIECES], most) > SLOT_BYTES:
         raise OutOfReach("a sum over processes leaves its slots")
-    found: list[Touched] = [
+    fixed: list[Touched] = [
         (STATE, 0, WORD * SEGMENTS),
         (CONTROL, 0, WORD * CONTROL_WORDS),
         (LABEL, 0, words[LABEL_SIZE]),
     ]
-    return found + [(SUM_WORDS + number, 0, FLOAT * words[LENGTH]) for number in range(arrays)]
+    return fixed + [(SUM_WORDS + number, 0, FLOAT * words[LENGTH]) for number in range(arrays)]

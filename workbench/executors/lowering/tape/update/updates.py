@@ -149,7 +149,7 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
 def _sum_over_processes(writer: TapeWriter, row: Row) -> None:
     """A row is one collective: should Python have to go on with it, it is known where."""
     collectives = prepared(row, writer.context)
-    found = collectives[0].in_kernels()
-    if len(collectives) > 1 or found is None:
+    sum_row = collectives[0].in_kernels()
+    if len(collectives) > 1 or sum_row is None:
         raise Unsuitable
-    writer.exchange(row, found)
+    writer.exchange(row, sum_row)
