@@ -54,7 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ops.math": ("", "reductions", "products"),
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),
-    "fluid": ("", "contrib", "incubate"),
+    "fluid": ("", "contrib", "transpiler", "incubate"),
     "builders": ("", "fluid"),
     "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),

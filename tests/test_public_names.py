@@ -195,7 +195,13 @@ NAMES = {
     "fluid.contrib": "mixed_precision",
     "fluid.contrib.mixed_precision": "AutoMixedPrecisionLists decorate",
     "fluid.incubate": "fleet",
-    "fluid.transpiler": "DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin",
+    "fluid.transpiler": """
+        DistributeTranspiler DistributeTranspilerConfig HashName RoundRobin
+        collective distribute_transpiler ps_dispatcher
+    """,
+    "fluid.transpiler.collective": "Collective GradAllReduce LocalSGD SingleProcessMultiThread",
+    "fluid.transpiler.distribute_transpiler": "DistributeTranspiler DistributeTranspilerConfig",
+    "fluid.transpiler.ps_dispatcher": "HashName PSDispatcher RoundRobin",
     "fluid.incubate.fleet.parameter_server": "distribute_transpiler",
     "fluid.incubate.fleet.parameter_server.distribute_transpiler": """
         DistributedOptimizer FleetTranspiler ParameterServerOptimizer StrategyFactory fleet distributed_strategy

@@ -150,10 +150,25 @@ SERVER_STRATEGIES = {  # its `distributed_strategy`
     ),
 }
 
-TRANSPILER = {  # `workbench.fluid.transpiler`
+DISPATCHERS = {  # `workbench.fluid.transpiler.ps_dispatcher`
+    "workbench.parallel.transpiler.dispatch": "HashName PSDispatcher RoundRobin",
+}
+
+DISTRIBUTE_TRANSPILER = {  # `workbench.fluid.transpiler.distribute_transpiler`
     "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
-    "workbench.parallel.transpiler.dispatch": "HashName RoundRobin",
     "workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler",
+}
+
+TRANSPILER_CLASSES = {  # `workbench.fluid.transpiler.collective`
+    "workbench.parallel.transpiler.collective.collective": "Collective=CollectiveTranspiler",
+    "workbench.parallel.transpiler.collective.grad_allreduce": "GradAllReduce",
+    "workbench.parallel.transpiler.collective.local_sgd": "LocalSGD",
+    "workbench.parallel.transpiler.collective.single_process_multi_thread": "SingleProcessMultiThread",
+}
+
+TRANSPILER = {  # `workbench.fluid.transpiler`
+    **DISTRIBUTE_TRANSPILER,
+    "workbench.parallel.transpiler.dispatch": "HashName RoundRobin",
 }
 
 BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.fluid.backward`

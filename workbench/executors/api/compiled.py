@@ -117,6 +117,11 @@ class CompiledProgram(Debugging):
         if self._bound is None or self._bound[0] is not scope:
             raise PreconditionNotMet("a CompiledProgram stays with the scope of its first run; make another one")
 
+    def _compile(self, scope: Scope, place: Place) -> CompiledProgram:
+        """`bind`, by the name it has in Paddle; what Paddle compiles here is compiled by the first run."""
+        self.bind(scope, place)
+        return self
+
     @property
     def engine(self) -> Engine:
         """What runs its steps, once it is bound to a scope or has run."""

@@ -11,6 +11,7 @@ from workbench.config import FLAG_VALUES
 from workbench.errors import EnforceNotMet, InvalidType, NotFound
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.compiled_programs import CompiledPrograms
+from workbench.executors.api.inner_names import InnerNames
 from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import run_in_order
@@ -32,7 +33,7 @@ from workbench.runtime.servers.standing import leave_servers
 _Newest = tuple[int, int, Scope | None, Engine | None]  # uid and version of a program, and what runs it in a scope
 
 
-class Executor:
+class Executor(InnerNames):
     """Runs programs on one place.
 
     Args:

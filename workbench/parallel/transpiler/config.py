@@ -27,7 +27,8 @@ class DistributeTranspilerConfig:
         geo_sgd_mode, geo_sgd_need_push_nums: trainers update by themselves, and push after so many steps what has
             changed.
         enable_dc_asgd: servers correct gradients for being late (asynchronous only).
-        wait_port: wait until servers, or trainers, can be reached.
+        wait_port: wait until servers can be reached, `FLAGS_rpc_deadline` milliseconds at most; among processes that
+            MPI has started nobody listens at an address, and who sets it to True is told so.
         nccl_comm_num: communicators that collectives go round.
         use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: sum within groups of so many ranks first.
         print_log: say what was decided.
@@ -82,6 +83,7 @@ class DistributeTranspilerConfig:
 
     def __init__(self) -> None:
         self.__dict__.update(self._DEFAULTS)
+        self.__dict__["_given"] = frozenset()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._DEFAULTS:
@@ -97,6 +99,11 @@ class DistributeTranspilerConfig:
         if name == "sync_mode" and value and self.runtime_split_send_recv:
             raise InvalidArgument("sync_mode=True needs DistributeTranspilerConfig.runtime_split_send_recv=False")
         self.__dict__[name] = value
+        self.__dict__["_given"] |= {name}
+
+    def is_given(self, name: str) -> bool:
+        """Whether somebody has set a field, be it to its default."""
+        return name in self.__dict__["_given"]
 
     def require_consistent(self) -> None:
         """What is for servers that do not wait is set for those only.

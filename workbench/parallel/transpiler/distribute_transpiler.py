@@ -7,11 +7,11 @@ from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_main_program, default_startup_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.undo import restored_on_error
-from workbench.parallel.transpiler.collective.modes import transpile_collective
-from workbench.parallel.transpiler.collective.rings import RingMembers
-from workbench.parallel.transpiler.config import COLLECTIVE, NCCL2, SMALLEST_BLOCK, DistributeTranspilerConfig
+from workbench.parallel.transpiler.collective.modes import transpiler_of
+from workbench.parallel.transpiler.config import COLLECTIVE, NCCL2, PSERVER, SMALLEST_BLOCK, DistributeTranspilerConfig
+from workbench.parallel.transpiler.mark import MARK, require_unmarked
 from workbench.parallel.transpiler.nccl2 import append_identity
-from workbench.parallel.transpiler.ports import require_endpoints, wait_for_ports
+from workbench.parallel.transpiler.ports import require_endpoints, tell_that_nobody_listens, wait_for_ports
 from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, geo_server, push_changes
 from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
 from workbench.parallel.transpiler.server_mode.rate import begin_counters, counts_steps
@@ -26,7 +26,6 @@ from workbench.parallel.transpiler.server_mode.trainer import drop_updates, exch
 from workbench.runtime.comm.mpi.group import is_started_by_mpi
 
 _DEFAULT = "127.0.0.1:6174"
-MARK = "transpiled"
 
 
 class DistributeTranspiler:
@@ -96,16 +95,17 @@ class DistributeTranspiler:
         """
         main = default_main_program() if program is None else program
         startup = default_startup_program() if startup_program is None else startup_program
-        if MARK in main.attributes:
-            raise PreconditionNotMet(f"{main!r} was transpiled before ({main.attributes[MARK]}); build it anew")
+        require_unmarked(main)
         mode = self.config.mode
         self.config.require_consistent()
+        if mode != PSERVER:
+            self._tell_of_ports()
         with restored_on_error(main, startup):
             if mode == NCCL2:
-                self._transpile_nccl2(trainer_id, trainers, current_endpoint, startup, self.config.wait_port, main)
+                self._transpile_nccl2(trainer_id, trainers, current_endpoint, startup, False, main)
             elif mode == COLLECTIVE:
                 self._transpile_collective(
-                    self.config.collective_mode, trainer_id, trainers, current_endpoint, startup, main
+                    self.config.collective_mode, trainer_id, trainers, current_endpoint, startup, main, False
                 )
             else:
                 self._transpile_pserver(trainer_id, pservers, trainers, sync_mode, startup, main)
@@ -135,13 +135,13 @@ class DistributeTranspiler:
         current_endpoint: str,
         startup_program: Program | None = None,
         main_program: Program | None = None,
-        wait_port: bool | None = None,
+        wait_port: bool = True,
     ) -> None:
         main = default_main_program() if main_program is None else main_program
         startup = default_startup_program() if startup_program is None else startup_program
         endpoints = require_endpoints("trainers", trainers)
-        members = RingMembers(endpoints, trainer_id, current_endpoint, self.config.nccl_comm_num)
-        transpile_collective(collective_mode, main, startup, members)
+        transpiler = transpiler_of(collective_mode, self.config.nccl_comm_num)
+        transpiler.transpile(startup, main, trainer_id, endpoints, current_endpoint, wait_port=False)
 
     def _transpile_pserver(
         self, trainer_id: int, pservers: str, trainers: int | str, waits: bool, startup: Program, main: Program
@@ -175,7 +175,8 @@ class DistributeTranspiler:
         """The program of this trainer: the one that was transpiled, without its updates, which servers do.
 
         Args:
-            wait_port: wait until all servers can be reached, if the config says so, too. Ranks of MPI do not wait.
+            wait_port: wait until all servers can be reached, if the config says so, too, `FLAGS_rpc_deadline`
+                milliseconds at most. Ranks of MPI have nothing to wait for: their first exchange does.
 
         Raises:
             PreconditionNotMet: nothing was transpiled for servers. ExecutionTimeout: a server cannot be reached.
@@ -184,9 +185,20 @@ class DistributeTranspiler:
         if not self._is_trimmed and layout.mode != GEO:
             drop_updates(self._main, self._startup)
         self._is_trimmed = True
-        if wait_port and self.config.wait_port and not is_started_by_mpi():
-            wait_for_ports(layout.endpoints)
+        if wait_port and self.config.wait_port:
+            self._wait_for_servers(layout)
         return self._main
+
+    def _wait_for_servers(self, layout: Layout) -> None:
+        if is_started_by_mpi():
+            self._tell_of_ports()
+        else:
+            wait_for_ports(layout.endpoints)
+
+    def _tell_of_ports(self) -> None:
+        """A notice to who has asked for waiting where nobody listens."""
+        if self.config.wait_port and self.config.is_given("wait_port"):
+            tell_that_nobody_listens("DistributeTranspilerConfig.wait_port = True")
 
     def get_pserver_program(self, endpoint: str) -> Program:
         """The program of a server; `get_pserver_programs` gives its startup program, too.

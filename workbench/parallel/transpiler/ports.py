@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.config import FLAG_VALUES
 from workbench.errors import ExecutionTimeout, InvalidArgument
-from workbench.framework.notice import say
+from workbench.framework.notice import say, tell
 
-DEADLINE = 180.0  # seconds
 _PAUSE = 0.2
 _TOLD_AFTER = 3.0
 
@@ -34,12 +34,18 @@ def require_endpoints(what: str, value: Any) -> list[str]:
     return endpoints
 
 
-def wait_for_ports(endpoints: Sequence[str], deadline: float = DEADLINE) -> None:
-    """Wait until somebody listens at every address.
+def tell_that_nobody_listens(what: str) -> None:
+    """That there is nothing to wait for."""
+    tell(f"{what} has no effect: nobody listens at the address of a rank of MPI; who is late is waited for anyway")
+
+
+def wait_for_ports(endpoints: Sequence[str]) -> None:
+    """Wait until somebody listens at every address, as long as `FLAGS_rpc_deadline` says.
 
     Raises:
-        ExecutionTimeout: naming those where nobody does after `deadline` seconds.
+        ExecutionTimeout: naming those where nobody does by then.
     """
+    deadline = FLAG_VALUES["FLAGS_rpc_deadline"] / 1000
     begun = time.monotonic()
     missing = [endpoint for endpoint in endpoints if not _is_open(endpoint)]
     is_told = False

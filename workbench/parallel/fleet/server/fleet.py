@@ -16,7 +16,8 @@ from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
-from workbench.parallel.transpiler.distribute_transpiler import MARK, DistributeTranspiler
+from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
+from workbench.parallel.transpiler.mark import MARK
 
 
 class NotPrepared(PreconditionNotMet, ValueError):

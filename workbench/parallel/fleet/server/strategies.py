@@ -247,7 +247,9 @@ def strategy_of(given: Any) -> ServerFleetStrategy:
 def _take_over(config: DistributeTranspilerConfig, given: DistributeTranspilerConfig) -> None:
     """What a config says, but for the fields that make the mode."""
     for name in _OF_NO_MODE:
-        setattr(config, name, getattr(given, name))
+        value = getattr(given, name)
+        if given.is_given(name) or getattr(config, name) != value:
+            setattr(config, name, value)
 
 
 def _known(method: str, given: Any, known: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,25 +7,38 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS_GRAD, OPTIMIZE, ROLE
 from workbench.ops.math.arithmetic import SCALE
+from workbench.parallel.transpiler.collective.collective import CollectiveTranspiler
 from workbench.parallel.transpiler.collective.rings import (
     RingMembers,
     all_reduce,
-    make_rings,
-    require_members,
     wait_for_computing,
     wait_for_rings,
 )
 
 
-def transpile_grad_allreduce(main: Program, startup: Program, members: RingMembers) -> None:
-    """Rewrite a program and its startup program.
+class GradAllReduce(CollectiveTranspiler):
+    """Sums gradients over all trainers.
 
-    Raises:
-        InvalidArgument: the members do not fit. PreconditionNotMet: the program has no backward.
+    Args:
+        nrings: how many communicators take turns.
+
+    Example:
+        >>> from workbench import fluid
+        >>> loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
+        >>> updates, _ = fluid.optimizer.SGD(0.1).minimize(loss)
+        >>> trainers = ["127.0.0.1:6170", "127.0.0.1:6171"]
+        >>> fluid.transpiler.collective.GradAllReduce().transpile(None, None, 0, trainers, trainers[0], False)
+        >>> [op.type for op in fluid.default_main_program().global_block().ops].count("c_allreduce_sum")
+        2
     """
-    require_members(members)
-    make_rings(startup, members)
-    sum_gradients(main, members.size, members.rings)
+
+    MODE = "grad_allreduce"
+
+    def __init__(self, nrings: int = 2) -> None:
+        super().__init__(nrings)
+
+    def _transpile_main_program(self, main: Program, members: RingMembers) -> None:
+        sum_gradients(main, members.size, members.rings)
 
 
 def sum_gradients(main: Program, trainers: int, rings: int) -> None:

@@ -7,32 +7,43 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import FORWARD, OPTIMIZE, ROLE
 from workbench.ops.math.arithmetic import SCALE, SUB
 from workbench.ops.tensor.creation import ASSIGN
+from workbench.parallel.transpiler.collective.collective import CollectiveTranspiler
 from workbench.parallel.transpiler.collective.rings import (
     RingMembers,
     all_reduce,
-    make_rings,
-    require_members,
     wait_for_computing,
     wait_for_rings,
 )
 from workbench.parallel.transpiler.server_mode.layout import is_update_operator
 
 
+class LocalSGD(CollectiveTranspiler):
+    """Averages parameters over all trainers after every step; the state of optimizers stays each trainer's own.
+
+    Args:
+        nrings: how many communicators take turns.
+    """
+
+    MODE = "local_sgd"
+
+    def __init__(self, nrings: int = 2) -> None:
+        super().__init__(nrings)
+
+    def snapshot_name(self, param_name: str) -> str:
+        """What a parameter was after the latest averaging."""
+        return snapshot(param_name)
+
+    def _transpile_startup_program(self, startup: Program, members: RingMembers) -> None:
+        super()._transpile_startup_program(startup, members)
+        _keep_snapshots(startup)
+
+    def _transpile_main_program(self, main: Program, members: RingMembers) -> None:
+        _average(main, members)
+
+
 def snapshot(name: str) -> str:
     """What a parameter was after the latest averaging."""
     return f"{name}@SNAPSHOT"
-
-
-def transpile_local_sgd(main: Program, startup: Program, members: RingMembers) -> None:
-    """Rewrite a program and its startup program. The state of optimizers stays each trainer's own.
-
-    Raises:
-        InvalidArgument: the members do not fit.
-    """
-    require_members(members)
-    make_rings(startup, members)
-    _keep_snapshots(startup)
-    _average(main, members)
 
 
 def _keep_snapshots(startup: Program) -> None:

@@ -1,5 +1,0 @@
-"""Names of `paddle.fluid.transpiler`."""
-
-from workbench.fluid.tables import TRANSPILER, first_names
-
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.transpiler", TRANSPILER)
