@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.dtype import as_dtype
 
 
@@ -64,3 +64,20 @@ class finfo(_Limits):
         self.smallest_normal = self.tiny = float(limits.tiny)
         self.resolution = float(f"1e-{limits.precision}")
         self.bits, self.dtype = int(limits.bits), kind.name
+
+
+def require_holds(what: str, dtype: Any, number: Any) -> None:
+    """Whether a tensor of this dtype can be filled with a number.
+
+    Raises:
+        InvalidArgument: NaN or a number that is too large or too small for the integers there are.
+    """
+    kind = as_dtype(dtype)
+    try:
+        with np.errstate(all="ignore"):  # a float that is too large is infinite
+            kind.numpy.type(number)
+    except (OverflowError, ValueError):
+        limits = f"{iinfo(kind).min} to {iinfo(kind).max}" if kind.is_integer else f"what {kind.name} holds"
+        raise InvalidArgument(
+            f"{what} fills a tensor of dtype {kind.name} with one number\n  expected: {limits}\n  got:      {number!r}"
+        ) from None

@@ -16,6 +16,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.limits import require_holds
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import as_number, has_value, one_int
@@ -49,6 +50,11 @@ def as_shape(what: str, shape: Any) -> Shape:
     return dims
 
 
+def _infer_full(shape: Sequence[int], dtype: str, value: Any) -> Spec:
+    require_holds("full", dtype, value)
+    return _infer_new(shape, dtype)
+
+
 def _infer_new(shape: Sequence[int], dtype: str, **attrs: Any) -> Spec:
     if any(d < 0 for d in shape):
         raise ShapeError("the shape of a new tensor is known", "dimensions >= 0", list(shape))
@@ -66,7 +72,7 @@ def _fill(xp: Any, outs: Any, value: Any, **attrs: Any) -> None:
     "fill_constant",
     "-> Out",
     attrs={"shape": (), "value": 0.0, "dtype": "float32"},
-    infer=_infer_new,
+    infer=_infer_full,
     forward_out=_fill,
     bind=bind_fill,
 )
@@ -84,7 +90,8 @@ def full(shape: Any, fill_value: float, dtype: Any = None, name: str | None = No
         dtype: float32 by default.
 
     Raises:
-        InvalidType: the shape or the value is or contains a tensor. InvalidArgument: a negative dim.
+        InvalidType: the shape or the value is or contains a tensor.
+        InvalidArgument: a negative dim; a value that the dtype does not hold (NaN, or too large, for integers).
 
     Example:
         >>> print(wb.full([2, 2], 7.0).numpy())
@@ -124,7 +131,9 @@ def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:
 
 
 def _infer_like(x: Spec, value: Any, dtype: str) -> Spec:
-    return Spec(x.shape, as_dtype(dtype) if dtype else x.dtype)
+    kind = as_dtype(dtype) if dtype else x.dtype
+    require_holds("full_like", kind, value)
+    return Spec(x.shape, kind)
 
 
 def _like_dtype(x: Any, dtype: str) -> Any:
@@ -156,7 +165,7 @@ def full_like(x: Tensor, fill_value: float, dtype: Any = None, name: str | None 
         dtype: that of `x` by default.
 
     Raises:
-        InvalidType: `fill_value` is no number, `dtype` no dtype.
+        InvalidType: `fill_value` is no number, `dtype` no dtype. InvalidArgument: a value that the dtype does not hold.
 
     Example:
         >>> print(wb.full_like(wb.to_tensor([1.0, 2.0]), 7.0).numpy())
