@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workbench.errors import EnforceNotMet, NotFound, PreconditionNotMet, Unimplemented
+from workbench.errors import EnforceNotMet, InvalidArgument, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.names import EMPTY
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
@@ -13,20 +13,21 @@ from workbench.framework.program.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import ROWS, size_of
 from workbench.graph.loss import perhaps
-from workbench.graph.rings import RING_OPS
+from workbench.graph.rings import RING_OPS, refuse_inner_collectives
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,
     FETCH,
     REDUCE,
     SCALE_LOSS_GRAD,
+    TRAINER_BROADCAST,
     Graph,
     Node,
     Slot,
     Value,
 )
 from workbench.graph.strategy import BuildStrategy, Settings
-from workbench.ops.distributed.collectives import C_ALLREDUCE_SUM
+from workbench.ops.distributed.collectives import C_ALLREDUCE_SUM, C_BROADCAST
 
 _CUSTOMIZED = BuildStrategy.GradientScaleStrategy.Customized
 _REDUCE_MODE = BuildStrategy.ReduceStrategy.Reduce
@@ -82,9 +83,9 @@ class _GraphBuilder:
         if self.data_parallel and op.role == LOSS_GRAD:
             self._scale_loss_gradient(op)
             return
-        if op.record in RING_OPS and op.input("X") == op.output("Out"):
-            self._go_round(op)
+        if op.record in RING_OPS and self._goes_round(op):
             return
+        refuse_inner_collectives(op)
         if self.ranks > 1:
             _refuse_inner_updates(op)
         for place in self._devices_of(op):
@@ -93,16 +94,40 @@ class _GraphBuilder:
             for parameter, gradient in op.role_vars:
                 self._exchange(op, parameter, gradient)
 
-    def _go_round(self, op: Operator) -> None:
-        """A collective of a transpiled program: it becomes the one the graph has anyway (T-30, T-31).
+    def _goes_round(self, op: Operator) -> bool:
+        """Whether an operator of a transpiled program became a collective the graph has anyway (T-30, T-31).
 
         What only orders streams has no node: readers come after writers in every graph.
         """
-        (name,) = op.input("X")
-        if op.record is not C_ALLREDUCE_SUM or self.ranks == 1:
+        (name,), (result,) = op.input("X"), op.output("Out")
+        if op.record is C_BROADCAST and self.ranks > 1:
+            self._from_trainer(op, name, result)
+        elif op.record is C_ALLREDUCE_SUM and self.ranks > 1:
+            maker = next((o for o in self.block.ops if any(name == gradient for _, gradient in o.role_vars)), op)
+            self._sum(maker if name == result else op, name, op.role, result)
+        elif name != result:
+            return False
+        return True
+
+    def _from_trainer(self, op: Operator, name: str, result: str) -> None:
+        """What one member of a ring has, on all of them: a trainer, or a device of this process.
+
+        Raises:
+            InvalidArgument: there is no such member. Unimplemented: a sparse gradient.
+        """
+        root = op.attrs["root"]
+        if not 0 <= root < self.ranks:
+            raise InvalidArgument(f"op {op.type!r} at {op.site}: root is in [0, {self.ranks}), got {root}")
+        if self.block.var_recursive(name).spec.kind == ROWS:
+            raise Unimplemented(f"op {op.type!r} at {op.site}: {name!r} is a sparse gradient, which is not broadcast")
+        if self.graph.settings.num_trainers > 1:
+            parts = [self._read(name, place) for place in self.everywhere]
+            results = [self._write(result, place) for place in self.everywhere]
+            self._collective(TRAINER_BROADCAST, op, parts, results, {"root": root})
             return
-        maker = next((o for o in self.block.ops if any(name == gradient for _, gradient in o.role_vars)), op)
-        self._sum(maker, name, op.role)
+        for place in self.everywhere if name != result else ():
+            self._copy(op, place)
+        self._broadcast(op, result, root)
 
     def finish(self, fetches: Sequence[str]) -> None:
         """What the devices' own copies lack, then the fetches, at the end."""
@@ -186,14 +211,15 @@ class _GraphBuilder:
         else:
             self._sum(op, gradient, op.role)
 
-    def _sum(self, op: Operator, name: str, role: int) -> None:
-        """The sum of a variable over all devices, on all of them."""
+    def _sum(self, op: Operator, name: str, role: int, result: str | None = None) -> None:
+        """The sum of a variable over all devices, on all of them; in its own place unless told where."""
+        result = name if result is None else result
         if self.block.var_recursive(name).spec.kind == ROWS:
-            self._reduce(op, name, 0)
-            self._broadcast(op, name, 0)
+            self._reduce(op, name, 0, result=result)
+            self._broadcast(op, result, 0)
             return
         parts = [self._read(name, place) for place in self.everywhere]
-        sums = [self._write(name, place) for place in self.everywhere]
+        sums = [self._write(result, place) for place in self.everywhere]
         self._collective(ALL_REDUCE, op, parts, sums, {}, role)
 
     def _next_owner(self, gradient: str) -> int:
@@ -206,9 +232,9 @@ class _GraphBuilder:
         self.load[owner] += max(size_of(self.block.var_recursive(gradient).shape), 0)
         return owner
 
-    def _reduce(self, op: Operator, name: str, root: int, first: int = 0) -> None:
+    def _reduce(self, op: Operator, name: str, root: int, first: int = 0, result: str | None = None) -> None:
         parts = [self._read(name, place) for place in self.everywhere]
-        self._collective(REDUCE, op, parts, [self._write(name, root)], {"root": root, "first": first})
+        self._collective(REDUCE, op, parts, [self._write(result or name, root)], {"root": root, "first": first})
 
     def _broadcast(self, op: Operator, name: str, root: int) -> None:
         source = self._read(name, root)

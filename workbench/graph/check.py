@@ -23,6 +23,7 @@ from workbench.graph.ssa import (
     FUSED_ELEMENTWISE,
     FUSED_UPDATE,
     SCALE_LOSS_GRAD,
+    TRAINER_BROADCAST,
     Graph,
     Node,
     Slot,
@@ -31,6 +32,7 @@ from workbench.graph.ssa import (
 )
 
 SHOWN = 20  # problems an error message lists
+_EVERYWHERE = (ALL_REDUCE, FUSED_ALL_REDUCE, TRAINER_BROADCAST)  # every device has a part, and a result
 
 
 def check_graph(graph: Graph) -> None:
@@ -164,7 +166,7 @@ def _collective(node: Node, everywhere: Sequence[int]) -> Iterator[str]:
     if not node.places or any(place not in everywhere for place in node.places):
         yield f"acts on devices {list(node.places)}; there are {list(everywhere)}"
         return
-    if node.type in (ALL_REDUCE, FUSED_ALL_REDUCE) and tuple(node.places) != tuple(everywhere):
+    if node.type in _EVERYWHERE and tuple(node.places) != tuple(everywhere):
         yield f"acts on devices {list(node.places)}; expected all, {list(everywhere)}"
     if len(node.inputs) != len(node.outputs) or not all(isinstance(s, list) for s in (*node.inputs, *node.outputs)):
         yield "takes and gives one list of parts per variable"
@@ -193,7 +195,7 @@ def _exchanged(node: Node, parts: list[Value], results: list[Value]) -> Iterator
 def _ends(node: Node) -> tuple[list[int], list[int]]:
     """The devices a collective reads from and writes to."""
     places, root = list(node.places), node.attrs.get("root")
-    if node.type in (ALL_REDUCE, FUSED_ALL_REDUCE):
+    if node.type in _EVERYWHERE:
         return places, places
     if node.type in (BROADCAST, FUSED_BROADCAST):
         return [place for place in places if place == root], [place for place in places if place != root]

@@ -20,7 +20,8 @@ from workbench.framework.written import written
 
 ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE = "all_reduce", "fused_all_reduce", "reduce"
 BROADCAST, FUSED_BROADCAST = "broadcast", "fused_broadcast"
-COLLECTIVES = frozenset({ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE, BROADCAST, FUSED_BROADCAST})
+TRAINER_BROADCAST = "trainer_broadcast"  # the values of one trainer, to all of them
+COLLECTIVES = frozenset({ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE, BROADCAST, FUSED_BROADCAST, TRAINER_BROADCAST})
 SCALE_LOSS_GRAD, FETCH = "scale_loss_grad", "fetch"
 FUSED_UPDATE, FUSED_ELEMENTWISE = "fused_update", "fused_elementwise"
 _NOT_OPS = COLLECTIVES | {SCALE_LOSS_GRAD, FETCH, FUSED_UPDATE, FUSED_ELEMENTWISE}

@@ -13,7 +13,7 @@ export const deviceColor = (device) => SERIES[device % SERIES.length];
 
 const COLLECTIVES = new Set([
   ...["all_reduce", "fused_all_reduce", "reduce", "broadcast", "fused_broadcast"],
-  ...["c_allreduce_sum", "c_broadcast"],
+  ...["trainer_broadcast", "c_allreduce_sum", "c_broadcast"],
 ]);
 const SERVER_OPS = new Set([
   ...["send", "recv", "send_barrier", "fetch_barrier", "server_exchange"],

@@ -9,7 +9,7 @@ import pytest
 
 from tests.parallel.transpiler.programs import TRAINERS, config, exchanges, line, sgd, types
 from workbench import fluid
-from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet
+from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unimplemented
 from workbench.framework.program.program import Program
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.runtime.comm.mpi.rings import RINGS
@@ -181,3 +181,46 @@ def test_a_process_alone_is_told_how_processes_are_started(no_rings: None) -> No
 def test_a_mode_that_is_not_there_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="local_sgd"):
         transpiled("")
+
+
+def with_ring_of_devices(type: str, aside: bool = False, **attrs: Any) -> tuple[Program, Program, str]:
+    """x + 0, exchanged among the devices of this process."""
+    main, startup = fluid.Program(), fluid.Program()
+    startup.global_block().append_op("c_comm_init_all", {}, {}, {"ring_id": 0})
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        y = fluid.layers.scale(fluid.data("x", [None, 2]), 1.0)
+        out = main.global_block().create_var("out", [-1, 2], "float32") if aside else y
+        main.global_block().append_op(type, {"X": y}, {"Out": out}, {"ring_id": 0} | attrs)
+        result = fluid.layers.scale(out, 1.0)
+    return main, startup, result.name
+
+
+@pytest.mark.parametrize("aside", [False, True])
+@pytest.mark.parametrize(("type", "attrs", "want"), [("c_broadcast", {"root": 1}, 2), ("c_allreduce_sum", {}, 3)])
+def test_devices_exchange_in_programs_that_only_infer(
+    no_rings: None, type: str, attrs: Any, want: float, aside: bool
+) -> None:
+    main, startup, result = with_ring_of_devices(type, aside, **attrs)
+    run(startup, fluid.Scope(), None, None)
+    compiled = fluid.CompiledProgram(main).with_data_parallel(places=fluid.cpu_places(2))
+    feed = [{"x": np.full((1, 2), 1, np.float32)}, {"x": np.full((1, 2), 2, np.float32)}]
+    np.testing.assert_array_equal(run(compiled, fluid.Scope(), feed, [result])[0], np.full((2, 2), want))
+    with pytest.raises(InvalidArgument):  # one row is not enough for two devices that need each other
+        run(compiled, fluid.Scope(), {"x": np.ones((1, 2), np.float32)}, [result])
+
+
+def test_collectives_inside_branches_are_refused(no_rings: None) -> None:
+    main, startup = fluid.Program(), fluid.Program()
+    startup.global_block().append_op("c_comm_init_all", {}, {}, {"ring_id": 0})
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x = fluid.data("x", [1])
+
+        def summed() -> Any:
+            y = fluid.layers.scale(x, 2.0)
+            y.block.append_op("c_allreduce_sum", {"X": y}, {"Out": y}, {"ring_id": 0})
+            return y
+
+        out = fluid.layers.cond(fluid.layers.less_than(x, fluid.layers.zeros_like(x)), summed, lambda: x * 1.0)
+    run(startup, fluid.Scope(), None, None)
+    with pytest.raises(Unimplemented, match="'c_allreduce_sum' exchanges values inside"):
+        run(main, fluid.Scope(), {"x": np.ones(1, np.float32)}, [out])

@@ -37,7 +37,7 @@ class EngineSpec:
 
     def is_separable(self, sync_batch_norm: bool) -> bool:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""
-        if has_backward(self.program) or loss_gradients(self.program):
+        if has_backward(self.program) or loss_gradients(self.program) or rings_of(self.program):
             return False
         return not (sync_batch_norm and joins_devices(self.program))
 

@@ -9,7 +9,15 @@ from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, Precondit
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
-from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_BROADCAST, REDUCE, Node
+from workbench.graph.ssa import (
+    ALL_REDUCE,
+    BROADCAST,
+    FUSED_ALL_REDUCE,
+    FUSED_BROADCAST,
+    REDUCE,
+    TRAINER_BROADCAST,
+    Node,
+)
 from workbench.runtime.comm.base import Communicator, PreparedCollective
 
 
@@ -25,7 +33,7 @@ def lower_collective(row: Row, context: Context) -> list[Call]:
 def prepared(row: Row, context: Context) -> list[PreparedCollective]:
     """The collectives of a row: one where all its members lie one after the other."""
     node = row.node
-    prepare = {ALL_REDUCE: _all_reduce, REDUCE: _reduce, BROADCAST: _broadcast}
+    prepare = {ALL_REDUCE: _all_reduce, REDUCE: _reduce, BROADCAST: _broadcast, TRAINER_BROADCAST: _from_trainer}
     prepare |= {FUSED_ALL_REDUCE: _all_reduce, FUSED_BROADCAST: _broadcast}
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     if whole is not None:
@@ -49,6 +57,12 @@ def _broadcast(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, 
     """What is sent is the same in all processes: each hands it to its own devices."""
     root = node.attrs["root"]
     return comm.here.broadcast(ins[0], [*outs[:root], ins[0], *outs[root:]], root, names)
+
+
+def _from_trainer(comm: Communicator, ins: list[Any], outs: list[Any], node: Node, names: list[str]) -> Any:
+    """What the device of one trainer has: each has one."""
+    root = node.attrs["root"]
+    return comm.broadcast(ins[0] if root in comm.local else None, outs, root, names)
 
 
 def _run(collective: PreparedCollective, node: Node) -> list[Call]:
