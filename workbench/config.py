@@ -108,6 +108,12 @@ FLAGS = {
     "FLAGS_server_checkpoint_every": FlagSpec(
         int, 0, "steps after which a parameter server writes its state again; 0 writes it when a trainer asks"
     ),
+    "FLAGS_nodes_of_ranks": FlagSpec(
+        str,
+        "",
+        "the machine of every process, as '0,0,1,1': those of one are taken to share memory with no others, which is "
+        "how several machines are tried on one; empty: as MPI finds",
+    ),
     "FLAGS_allow_lonely_trainer": FlagSpec(
         bool,
         False,

@@ -34,8 +34,9 @@ _WAIT = """
 _HARD = ("--with-ft", "ulfm")  # mpiexec lets the others live until they end
 
 
-def job_of(fault: str, deadline: float, options: tuple[str, ...] = ()) -> Job:
-    return run_ranks(_WAIT.replace("FAULT", fault).replace("DEADLINE", str(deadline)), 3, 60, options=options)
+def job_of(fault: str, deadline: float, options: tuple[str, ...] = (), nodes: str = "") -> Job:
+    script = _WAIT.replace("FAULT", fault).replace("DEADLINE", str(deadline))
+    return run_ranks(script, 3, 60, options=options, FLAGS_nodes_of_ranks=nodes)
 
 
 def told(job: Job, rank: int) -> tuple[str, str, float, str]:
@@ -57,6 +58,35 @@ def test_a_process_that_is_gone_is_named_to_the_others_and_the_job_ends(fault: s
         assert seconds < 10
 
 
+def test_a_process_that_is_gone_is_named_on_other_machines_too() -> None:
+    job = run_ranks(
+        """
+        import os, signal, time
+        from pathlib import Path
+        import numpy as np
+        from workbench.errors import PeerFailed
+        from workbench.runtime.comm.mpi.group import world
+
+        group = world()
+        group.barrier().wait()
+        if group.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            group.barrier().wait(40)
+        except PeerFailed as error:
+            os.write(1, f"{error.ranks} {error}".encode())
+        Path(f"told.{group.rank}").touch()
+        while len(list(Path().glob("told.*"))) < 2:  # who ends now ends the others
+            time.sleep(0.01)
+        """,
+        3,
+        options=_HARD,
+        FLAGS_nodes_of_ranks="0,0,1",
+    )
+    for rank in (0, 2):
+        assert job.outputs[rank] == "(1,) barrier was given up: rank 1: the process is gone", str(job)
+
+
 def test_an_exception_of_one_ends_the_job_with_its_traceback() -> None:
     job = job_of("raise ValueError('out of data')", 30.0)
     assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
@@ -68,8 +98,9 @@ def test_an_exception_of_one_ends_the_job_with_its_traceback() -> None:
     [("time.sleep(40)", "rank 1"), ("os.kill(os.getpid(), signal.SIGSTOP)", "rank 1 (stopped)")],
     ids=["late", "stopped"],
 )
-def test_a_process_that_does_not_come_is_named_at_the_deadline(fault: str, state: str) -> None:
-    job = job_of(fault, 1.0)
+@pytest.mark.parametrize("nodes", ["", "0,0,1"], ids=["one machine", "two machines"])
+def test_a_process_that_does_not_come_is_named_at_the_deadline(fault: str, state: str, nodes: str) -> None:
+    job = job_of(fault, 1.0, nodes=nodes)
     assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
     seen = 0
     for rank in (0, 2):  # the first to raise ends the job, maybe before the other one has its say

@@ -195,6 +195,17 @@ def can_pose_as_machines() -> bool:
     return posed.returncode == 0
 
 
+SUM = """
+import workbench as wb
+from workbench.runtime.comm.mpi.group import world
+
+wb.distributed.init_parallel_env()
+total = wb.to_tensor([wb.distributed.get_rank() + 1.0])
+wb.distributed.all_reduce(total)
+print(total.item(), world().channel.window.nodes.leader_of)
+"""
+
+
 def test_two_machines(tmp_path: Path) -> None:
     """Each with a host name of its own, reached by what stands for ssh; two lists of slots where that is refused."""
     apart = can_pose_as_machines()
@@ -216,6 +227,9 @@ def test_two_machines(tmp_path: Path) -> None:
         assert "half a line\n" in (tmp_path / "log" / f"workerlog.{rank}").read_text()
     if apart:
         assert variables["PADDLE_TRAINER_ENDPOINTS"] == "one:6170,two:6170"
+    result = launch(tmp_path, SUM, "--ips", hosts, "--nproc_per_node", "2", **agent)
+    leaders = [0, 0, 2, 2] if apart else [0, 0, 0, 0]
+    assert sorted(result.stdout.splitlines()) == [f"[{rank}] 10.0 {leaders}" for rank in range(4)], result.stderr
 
 
 def test_shared_memory_of_a_job_that_was_killed_as_a_whole_is_given_back_by_the_next(tmp_path: Path) -> None:

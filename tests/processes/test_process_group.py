@@ -138,12 +138,14 @@ _COLLECTIVES = """
 """
 
 
-def test_collectives_and_messages_of_three_processes() -> None:
-    job = run_ranks(_COLLECTIVES, 3, timeout=100)
+@pytest.mark.parametrize("nodes", ["", "0,1,0"], ids=["one machine", "two machines"])
+def test_collectives_and_messages_of_three_processes(nodes: str) -> None:
+    job = run_ranks(_COLLECTIVES, 3, timeout=100, FLAGS_nodes_of_ranks=nodes)
     assert job.code == 0 and job.outputs == ["done\n"] * 3 and not job.orphans, str(job)
 
 
-def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew() -> None:
+@pytest.mark.parametrize("nodes", ["", "0,1,2"], ids=["one machine", "three machines"])
+def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew(nodes: str) -> None:
     job = run_ranks(
         """
         import numpy as np
@@ -169,6 +171,7 @@ def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew() -> Non
         print("done")
         """,
         3,
+        FLAGS_nodes_of_ranks=nodes,
     )
     assert job.code == 0 and job.outputs == ["done\n"] * 3, str(job)
 

@@ -26,16 +26,17 @@ _TRAIN = """
 """
 
 
-@pytest.mark.parametrize(("trainers", "devices"), [(2, 1), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("trainers", "devices", "nodes"), [(2, 1, ""), (2, 2, ""), (3, 1, "0,1,0")])
 def test_trainers_compute_the_bits_of_as_many_devices_in_one_process(
-    trainers: int, devices: int, tmp_path: Path
+    trainers: int, devices: int, nodes: str, tmp_path: Path
 ) -> None:
     alone, together = tmp_path / "alone", tmp_path / "together"
     alone.mkdir()
     together.mkdir()
     command = [sys.executable, "-m", "tests.processes.programs", "1", str(trainers * devices), str(alone)]
     subprocess.run(command, cwd=ROOT, env=environment(), check=True, timeout=120)
-    job = run_ranks(_TRAIN, trainers, timeout=120, args=(str(trainers), str(devices), str(together)))
+    arguments = str(trainers), str(devices), str(together)
+    job = run_ranks(_TRAIN, trainers, timeout=120, args=arguments, FLAGS_nodes_of_ranks=nodes)
     assert job.code == 0, str(job)
     for name, mode in itertools.product(CASES, Mode):
         one = np.load(alone / f"{name} {mode.name} 0.npz")
@@ -247,7 +248,8 @@ def test_the_first_step_of_trainers_waits_as_long_as_any_other(how: str, tmp_pat
     assert len(set(job.outputs)) == 1 and job.outputs[0].startswith("1 "), str(job)
 
 
-def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps() -> None:
+@pytest.mark.parametrize("nodes", ["", "0,1"], ids=["one machine", "two machines"])
+def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps(nodes: str) -> None:
     job = run_ranks(
         _STEPS
         + """
@@ -276,6 +278,7 @@ def test_a_storm_of_interrupts_leaves_all_trainers_with_the_same_number_of_steps
     print(executor.inspection.steps, held().hex())
     """,
         2,
+        FLAGS_nodes_of_ranks=nodes,
     )
     assert job.code == 0, str(job)
     assert len(set(job.outputs)) == 1, str(job)

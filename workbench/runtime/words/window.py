@@ -21,7 +21,10 @@ VOTE = 6  # number of the last vote in which the owner has said yes
 VERDICT = 7  # of the first process: twice the number of the last vote that was decided, plus one for a yes
 REASON = 8  # bytes of the reason
 CULPRIT = 9  # the rank that failed, plus one; 0 if it is the owner
-SEGMENT_WORDS = 10
+FENCE = 10  # how often the owner has asked that all machines see what it has published
+ENDED = 11  # 1 when the owner's process ends
+STATE_THERE = 12  # of an owner on another machine: 0 it works or waits, 1 it is gone, 2 it is stopped
+SEGMENT_WORDS = 13
 
 # Bytes of a segment: words, reason, labels, slots
 LABELS = SEGMENT_WORDS * LINE * 8 + REASON_BYTES

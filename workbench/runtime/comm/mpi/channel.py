@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
-from workbench.runtime.comm.mpi.peers import Pause, state_of
+from workbench.runtime.comm.mpi.peers import Pause
 from workbench.runtime.comm.mpi.rounds import Rounds
 from workbench.runtime.comm.mpi.window import Window, Word
 from workbench.runtime.native.control import lines
@@ -226,7 +226,7 @@ class Channel:
         return PeerTimeout(f"{title}: not done within {timeout} s, waiting for {who}", missing)
 
     def _described(self, rank: int) -> str:
-        state = state_of(self.window.segments[rank].words[Word.PID])
+        state = self.window.state_of(rank)
         return f"{self.names[rank]} ({state})" if state else self.names[rank]
 
     # Failure
@@ -251,7 +251,7 @@ class Channel:
         if now - self._looked < _LOOK or self.failure is not None:
             return
         self._looked = now
-        gone = [rank for rank, s in enumerate(self.window.segments) if state_of(s.words[Word.PID]) == "gone"]
+        gone = [rank for rank in range(len(self.names)) if self.window.state_of(rank) == "gone"]
         if gone and not self.advance():  # what it did before it went counts
             self.look()  # it may have said why, or others have seen who was the first
             self._tell_of(gone[0])
@@ -272,6 +272,13 @@ class Channel:
         self.window.own.say(reason)
         self.window.publish(Word.GAVE_UP, self._state[words.EPOCH])
         self._fail(reason, cause, ())
+
+    def pass_on(self) -> None:
+        """Say what another process has said: a machine may have heard of this one only."""
+        own, epoch = self.window.own.words, self._state[words.EPOCH]
+        if self.failure is not None and own[Word.GAVE_UP] != epoch:
+            self.window.own.say(self.failure, self.culprits[0] if self.culprits else None)
+            self.window.publish(Word.GAVE_UP, epoch)
 
     def _fail(self, reason: str, cause: BaseException | None, culprits: tuple[int, ...]) -> None:
         if self.failure is None:
@@ -316,7 +323,7 @@ class Channel:
         pause = Pause(self._crowded)
         while not self.window.all_reached(word, value):
             late = self.window.behind(word, value)
-            gone = [rank for rank in late if state_of(self.window.segments[rank].words[Word.PID]) == "gone"]
+            gone = [rank for rank in late if self.window.state_of(rank) == "gone"]
             if gone or time.monotonic() >= end:
                 why = "gone" if gone else f"not there within {timeout} s"
                 who = ", ".join(self.names[rank] for rank in gone or late)

@@ -19,7 +19,6 @@ from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.comm.mpi.channel import CollectiveRun
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi.window import label_of
 from workbench.runtime.comm.overlap import require_apart, same_memory
 from workbench.runtime.comm.request import (
     ALL_GATHER,
@@ -85,7 +84,7 @@ class MpiCommunicator(Communicator):
     ) -> Rounds:
         """A collective to which every device contributes one piece."""
         channel = self.group.channel
-        return Rounds(channel.window, pieces, max(self.counts), length, dtype, taking, label_of(title))
+        return Rounds(channel.window, pieces, max(self.counts), length, dtype, taking, title)
 
     # failure: that of the group
 

@@ -35,17 +35,20 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented
+from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
 from workbench.runtime.comm.mpi.assembly import assemble
 from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
 from workbench.runtime.comm.mpi.messages import Messages, Receipt
+from workbench.runtime.comm.mpi.relay import begin_relaying, end_relaying
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi.window import Window, label_of
+from workbench.runtime.comm.mpi.window import Window, Word
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
 
 PATIENCE = 1800.0  # seconds a group waits for its members unless it is told otherwise, as PyTorch and Paddle do
+
+_LAST_WORDS = 2.0  # seconds other machines have for hearing why the job ends
 
 _UFUNCS = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 _STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
@@ -95,9 +98,11 @@ class ProcessGroup:
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float = PATIENCE) -> None:
         self._comm, self.ranks, self.timeout = comm, tuple(ranks), timeout
-        _require_one_machine(comm)
-        crowded = comm.size > len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else False
-        self.channel = Channel(Window(comm), [self.member(rank) for rank in range(comm.size)], crowded)
+        window = Window(comm)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else comm.size
+        crowded = len(window.nodes.beside(comm.rank)) > cores
+        self.channel = Channel(window, [self.member(rank) for rank in range(comm.size)], crowded)
+        self._relay = begin_relaying(window, self.channel.give_up)
         self._meeting: GroupWork | None = None
         _groups.add(self)
 
@@ -306,6 +311,9 @@ class ProcessGroup:
         """Give the group's memory back; all processes do it together, and use it no more."""
         self.barrier().wait()
         _groups.discard(self)
+        self._comm.Barrier()  # nobody changes a word any more
+        if self._relay is not None:
+            self._relay.close()
         self.channel.window.free()
         self._comm.Free()
 
@@ -321,7 +329,7 @@ class ProcessGroup:
         like: np.ndarray | None = None,
     ) -> GroupWork:
         piece = pieces[0] if pieces else like.reshape(-1) if like is not None else _NOTHING
-        rounds = Rounds(self.channel.window, pieces, most, piece.size, piece.dtype, taking, label_of(title))
+        rounds = Rounds(self.channel.window, pieces, most, piece.size, piece.dtype, taking, title)
         return GroupWork(self.channel.start(rounds, title), out, self.timeout)
 
     def _joining(self, title: str, op: str, array: np.ndarray) -> tuple[Any, int]:
@@ -396,20 +404,6 @@ def _make_world(patience: float) -> ProcessGroup:
     return group
 
 
-def _require_one_machine(comm: Any) -> None:
-    """Raises: Unimplemented: the processes share no memory."""
-    from mpi4py import MPI
-
-    node = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    size = node.size
-    node.Free()
-    if size != comm.size:
-        raise Unimplemented(
-            f"the {comm.size} processes of the group are on several machines, of which this one has {size}; groups "
-            "exchange through memory they share, so start all processes on one machine"
-        )
-
-
 def _leave(comm: Any, process: int) -> None:
     """At the end of the process: tell those who still wait for it; end the job if MPI would wait in vain.
 
@@ -417,11 +411,17 @@ def _leave(comm: Any, process: int) -> None:
     """
     if os.getpid() != process:
         return
-    if any(group.channel.is_deserted for group in _groups):
+    deserted = [group.channel.window for group in _groups if group.channel.is_deserted]
+    for window in deserted:
+        window.fence(_LAST_WORDS)  # others learn why, before they are ended
+    if deserted:
         comm.Abort(1)
     for group in _groups:
         if group.channel.failure is None:
             group.end()
+    window = _worlds[0].channel.window
+    window.publish(Word.ENDED, 1)
+    end_relaying(window)
 
 
 def _titled(kind: str, array: Any, names: Sequence[str], op: str = "") -> str:

@@ -11,6 +11,7 @@ _SPINS = 100  # polls before others get the core: some 50 us, in which a peer th
 _YIELDS = 500  # polls that let others run; some ms, in which the work of a step is done
 _SHORTEST, _LONGEST = 5e-5, 1e-3  # seconds between later polls
 _give_way = getattr(os, "sched_yield", partial(time.sleep, 0))
+STATES = ("", "gone", "stopped")
 
 
 def state_of(pid: int) -> str:

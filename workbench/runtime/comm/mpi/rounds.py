@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.runtime.comm.mpi.window import Window
+from workbench.runtime.comm.mpi.window import Window, label_of
 from workbench.runtime.words.window import SLOT_BYTES, SLOTS
 
 Views = list[list[np.ndarray]]  # by rank and piece: a stretch of what lies in a slot
@@ -79,7 +79,7 @@ class Rounds:
         most: how many pieces the process with the most has.
         length, dtype: of every piece.
         taking: what is due to this process.
-        label: of the collective; `mark` is the number in it.
+        title: of the collective; `mark` is the number that stands for it, in its `label`.
 
     Attributes:
         count: how many rounds there are; step: elements of one. room: bytes there are in a slot for every piece.
@@ -93,15 +93,18 @@ class Rounds:
         length: int,
         dtype: np.dtype[Any],
         taking: Taking,
-        label: bytes,
+        title: str,
     ) -> None:
-        self._window, self._pieces, self._taking, self.label = window, pieces, taking, label
-        self.mark = int.from_bytes(label[:8], "little")
+        self._window, self._pieces, self._taking = window, pieces, taking
         self.length, self._dtype = length, dtype
         self.room = SLOT_BYTES // max(most, 1) // 64 * 64
         self.step = max(self.room // max(dtype.itemsize, 1), 1)
         self._starts = [self.room * i for i in range(most)]
         self.count = max(1, -(-length // self.step))
+        given = max((i for i, piece in enumerate(pieces) if piece is not None), default=None)
+        filled = 0 if given is None else self._starts[given] + min(self.step, length) * dtype.itemsize
+        self.label = label_of(title, filled)
+        self.mark = int.from_bytes(self.label[:8], "little")
         self._views: dict[tuple[int, int], Views] = {}
 
     def post(self, number: int, slot: int) -> None:

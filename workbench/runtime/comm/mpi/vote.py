@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 
 from workbench.runtime.comm.mpi.channel import Channel
-from workbench.runtime.comm.mpi.peers import state_of
 from workbench.runtime.comm.mpi.window import Word
 from workbench.runtime.words import window as words
 
@@ -26,6 +25,7 @@ class Ballot:
         self._channel, self._window = channel, channel.window
         self._first = channel.window.segments[0].words
         self._state = channel.state.data
+        self._is_cut_off = False  # whether this process cannot learn what the first one has done
 
     @property
     def _number(self) -> int:
@@ -35,6 +35,7 @@ class Ballot:
     def prepare(self) -> None:
         """The next vote is another one than the last."""
         self._state[words.NUMBER] = self._window.own.words[Word.VOTE] + 1
+        self._is_cut_off = False
 
     @property
     def is_agreed(self) -> bool:
@@ -80,15 +81,18 @@ class Ballot:
         if window.rank == 0:
             window.publish(Word.VERDICT, 2 * number)  # who sees it sees why
             return
-        window.barrier()
+        if not window.nodes.is_one:
+            self._channel.pass_on()
+        self._is_cut_off = not window.fence(_HEARING)  # from here on the first process does not begin to decide for yes
         if self._first[Word.VOTE] >= number:
             self._hear_out()
 
     @property
     def is_open(self) -> bool:
         """Whether this process has said yes, and will not learn the verdict: the first one does not tell it."""
-        own = self._window.own.words
-        return own[Word.VOTE] == self._number and self._first[Word.VOTE] >= self._number and not self._is_decided()
+        has_voted = self._window.own.words[Word.VOTE] == self._number
+        may_decide = self._is_cut_off or self._first[Word.VOTE] >= self._number
+        return has_voted and may_decide and not self._is_decided()
 
     def _is_decided(self) -> bool:
         return bool(self._first[Word.VERDICT] >= 2 * self._number)
@@ -96,5 +100,5 @@ class Ballot:
     def _hear_out(self) -> None:
         """Wait for a verdict that is about to come."""
         end = time.monotonic() + _HEARING
-        while not self._is_decided() and time.monotonic() < end and state_of(self._first[Word.PID]) != "gone":
+        while not self._is_decided() and time.monotonic() < end and self._window.state_of(0) != "gone":
             time.sleep(1e-4)
