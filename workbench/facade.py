@@ -41,8 +41,10 @@ TENSOR = {
     ),
     "workbench.dygraph.tensor.making": "is_tensor to_tensor",
     "workbench.ops.math.arithmetic": (
-        "add cast clip divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
+        "add divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
     ),
+    "workbench.ops.math.cast": "cast",
+    "workbench.ops.math.clip": "clip",
     "workbench.ops.math.unary": (
         "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
         "sqrt square"
@@ -67,9 +69,9 @@ TENSOR = {
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
         "not_equal where"
     ),
-    "workbench.ops.tensor.creation": (
-        "arange assign eye full full_like linspace ones ones_like tril triu zeros zeros_like"
-    ),
+    "workbench.ops.tensor.assign": "assign",
+    "workbench.ops.tensor.creation": "arange eye full full_like linspace ones ones_like zeros zeros_like",
+    "workbench.ops.tensor.triangles": "tril triu",
     "workbench.ops.random.choices": "multinomial randint_like",
     "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
     "workbench.ops.nn.activation": "tanh",
@@ -90,7 +92,8 @@ TENSOR = {
     "workbench.checkpoint.objects": "load save",
     "workbench.hapi.training.layer_model": "Model=LayerModel",
     "workbench.ops.math.products.matmul": "bmm dot matmul mm",
-    "workbench.ops.tensor.shape": "flatten moveaxis numel reshape shape squeeze t transpose unsqueeze",
+    "workbench.ops.tensor.shape": "flatten numel reshape shape squeeze unsqueeze",
+    "workbench.ops.tensor.transpose": "moveaxis t transpose",
     "workbench.ops.tensor.arranged": (
         "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
         "rank rot90 tril_indices triu_indices vsplit"
@@ -139,9 +142,9 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.math.products.linear": "bilinear linear",
     "workbench.ops.loss.attention": "scaled_dot_product_attention",
     "workbench.ops.loss.softmax": "log_softmax softmax softmax_with_cross_entropy",
+    "workbench.ops.loss.cross_entropy": "cross_entropy nll_loss",
     "workbench.ops.loss.losses": (
-        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy kl_div l1_loss mse_loss nll_loss "
-        "smooth_l1_loss square_error_cost"
+        "binary_cross_entropy binary_cross_entropy_with_logits kl_div l1_loss mse_loss smooth_l1_loss square_error_cost"
     ),
     "workbench.ops.index.label": "label_smooth",
     "workbench.ops.loss.margins": (
@@ -283,7 +286,8 @@ CALLBACKS = {  # `workbench.callbacks`
 }
 
 LINALG = {  # `workbench.linalg`
-    "workbench.ops.linalg.factors": "cholesky eigh eigvalsh lu lu_unpack qr svd",
+    "workbench.ops.linalg.factors": "cholesky eigh eigvalsh qr svd",
+    "workbench.ops.linalg.lu": "lu lu_unpack",
     "workbench.ops.linalg.matrices": "det inv matrix_power slogdet",
     "workbench.ops.linalg.norms": ("cond corrcoef cov householder_product matrix_rank multi_dot norm pca_lowrank pinv"),
     "workbench.ops.linalg.solving": "cholesky_solve lstsq solve triangular_solve",

@@ -22,7 +22,10 @@ from workbench.ops.math import compare
 from workbench.ops.tensor import creation
 
 F = wb.nn.functional
-TOPICS = ("math", "unary", "accumulate", "reduce", "extreme", "compare", "creation", "random", "activation")
+TOPICS = (
+    "arithmetic", "assign", "cast", "clip", "triangles", "unary", "accumulate", "reduce", "extreme", "compare",
+    "creation", "random", "activation",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

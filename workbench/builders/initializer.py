@@ -23,7 +23,8 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import Shape, shape_text, size_of
 from workbench.ops.random.distributions import GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM, UNIFORM_RANDOM
-from workbench.ops.tensor.creation import ASSIGN_VALUE, FILL_CONSTANT
+from workbench.ops.tensor.assign import ASSIGN_VALUE
+from workbench.ops.tensor.creation import FILL_CONSTANT
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:

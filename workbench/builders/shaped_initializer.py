@@ -16,7 +16,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import Shape, shape_text
-from workbench.ops.tensor.creation import ASSIGN_VALUE
+from workbench.ops.tensor.assign import ASSIGN_VALUE
 
 
 class ShapedInitializer(Initializer):

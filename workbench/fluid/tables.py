@@ -35,7 +35,8 @@ LAYERS = {  # `workbench.fluid.layers`
     "workbench.ops.index.sort": "argsort topk",
     "workbench.ops.loss.losses": "mse_loss square_error_cost",
     "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
-    "workbench.ops.math.arithmetic": "clip pow",
+    "workbench.ops.math.arithmetic": "pow",
+    "workbench.ops.math.clip": "clip",
     "workbench.ops.math.compare": (
         "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or not_equal where"
     ),
@@ -45,9 +46,11 @@ LAYERS = {  # `workbench.fluid.layers`
     "workbench.ops.math.unary": "abs ceil cos exp floor log round rsqrt sign sin sqrt square",
     "workbench.ops.nn.activation": "elu gelu sigmoid softplus softsign tanh",
     "workbench.ops.nn.piecewise": "leaky_relu relu relu6",
-    "workbench.ops.tensor.creation": "assign ones ones_like zeros zeros_like",
+    "workbench.ops.tensor.assign": "assign",
+    "workbench.ops.tensor.creation": "ones ones_like zeros zeros_like",
     "workbench.ops.tensor.join": "stack unstack",
-    "workbench.ops.tensor.shape": "shape transpose",
+    "workbench.ops.tensor.shape": "shape",
+    "workbench.ops.tensor.transpose": "transpose",
     "workbench.ops.tensor.tile": "expand_as",
     **CONTROL_FLOW,
 }

@@ -25,7 +25,7 @@ from workbench.framework.site import caller
 from workbench.framework.values.spec import DENSE
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor
-from workbench.ops.tensor.creation import ASSIGN
+from workbench.ops.tensor.assign import ASSIGN
 from workbench.runtime.undisturbed import Call
 
 Wrap = Callable[[Variable], Tensor]

@@ -27,7 +27,7 @@ from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
-from workbench.ops.tensor.creation import ASSIGN
+from workbench.ops.tensor.assign import ASSIGN
 
 
 class CaptureRecorder:

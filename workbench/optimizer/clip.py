@@ -14,7 +14,8 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.values.dtype import promote
-from workbench.ops.math.arithmetic import CLIP, DIV, MAX, MUL
+from workbench.ops.math.arithmetic import DIV, MAX, MUL
+from workbench.ops.math.clip import CLIP
 from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.math.unary import SQRT
 from workbench.ops.tensor.creation import FILL_CONSTANT

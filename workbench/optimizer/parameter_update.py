@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.op.write import OpWrite
-from workbench.ops.math.arithmetic import CAST
+from workbench.ops.math.cast import CAST
 from workbench.optimizer.states import States
 
 

@@ -15,7 +15,7 @@ from workbench.framework import names
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType, bfloat16, float16, float32
-from workbench.ops.math.arithmetic import CAST
+from workbench.ops.math.cast import CAST
 from workbench.ops.tensor.creation import FILL_CONSTANT
 
 MASTER = "fp32_master"

@@ -12,7 +12,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.op.recorder import Recorder, current_recorder, recording
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.values.dtype import DType, as_dtype, bfloat16, float16, float32, float64
-from workbench.ops.math.arithmetic import CAST
+from workbench.ops.math.cast import CAST
 from workbench.precision.policy import Policy
 
 LEVELS = ("O0", "O1", "O2", "OD")

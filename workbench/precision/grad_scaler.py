@@ -11,7 +11,8 @@ from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import Infix
 from workbench.framework.values.dtype import float32
-from workbench.ops.math.arithmetic import CAST, MUL
+from workbench.ops.math.arithmetic import MUL
+from workbench.ops.math.cast import CAST
 from workbench.ops.math.reductions.folds import REDUCE_ALL
 from workbench.ops.math.unary import ISFINITE
 from workbench.ops.tensor.creation import FILL_CONSTANT

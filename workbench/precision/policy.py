@@ -9,7 +9,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import DType, float32
 from workbench.ops.loss.losses import BCE_LOSS, HUBER_LOSS, KL_LOSS, SIGMOID_CROSS_ENTROPY
 from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
-from workbench.ops.math.arithmetic import CAST
+from workbench.ops.math.cast import CAST
 from workbench.ops.math.reductions.folds import LOGSUMEXP, REDUCE_PROD
 from workbench.ops.math.reductions.reduce import MEAN, REDUCE_MEAN, REDUCE_SUM
 from workbench.ops.math.unary import EXP, LOG, RSQRT, SQUARE

@@ -26,11 +26,13 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType, as_dtype, float32
 from workbench.framework.values.spec import ROWS
 from workbench.graph.loss import SCALED_LOSSES
-from workbench.ops.math.arithmetic import CAST, maximum
+from workbench.ops.math.arithmetic import maximum
+from workbench.ops.math.cast import CAST
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.math.reductions.folds import all as all_of
 from workbench.ops.math.unary import isfinite
-from workbench.ops.tensor.creation import assign, full, zeros_like
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full, zeros_like
 from workbench.optimizer.checks import Pairs
 from workbench.optimizer.optimizer import Optimizer
 from workbench.precision.policy import Policy

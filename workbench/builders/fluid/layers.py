@@ -16,11 +16,12 @@ from workbench.framework.values.dtype import as_dtype
 from workbench.ops.conv.pool import adaptive_avg_pool2d, adaptive_max_pool2d, avg_pool2d, max_pool2d
 from workbench.ops.index.embedding import one_hot as one_hot_codes
 from workbench.ops.index.label import IGNORE_INDEX
-from workbench.ops.loss.losses import cross_entropy as class_losses
+from workbench.ops.loss.cross_entropy import cross_entropy as class_losses
 from workbench.ops.loss.metric import accuracy as share_of_hits
 from workbench.ops.loss.softmax import softmax as soft_maximum
-from workbench.ops.math.arithmetic import ADD, CAST, DIV, MAX, MIN, MUL, SUB
+from workbench.ops.math.arithmetic import ADD, DIV, MAX, MIN, MUL, SUB
 from workbench.ops.math.arithmetic import scale as scaled
+from workbench.ops.math.cast import CAST
 from workbench.ops.math.products.matmul import matmul as product
 from workbench.ops.math.reductions.accumulate import add_n
 from workbench.ops.math.reductions.extreme import max as maximum
@@ -28,14 +29,14 @@ from workbench.ops.math.reductions.extreme import min as minimum
 from workbench.ops.math.reductions.reduce import mean as mean_of
 from workbench.ops.math.reductions.reduce import sum as total
 from workbench.ops.random.dropout import dropout as dropped
-from workbench.ops.tensor.creation import assign as assigned
+from workbench.ops.tensor.assign import assign as assigned
 from workbench.ops.tensor.creation import full
 from workbench.ops.tensor.join import concat as joined
 from workbench.ops.tensor.join import split as parts
 from workbench.ops.tensor.shape import reshape as reshaped
 from workbench.ops.tensor.shape import squeeze as without_dimensions
-from workbench.ops.tensor.shape import transpose as permuted
 from workbench.ops.tensor.shape import unsqueeze as with_dimensions
+from workbench.ops.tensor.transpose import transpose as permuted
 
 
 def data(

@@ -20,7 +20,8 @@ from workbench.framework.program.roles import LR_SCHED
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import float32, int64
-from workbench.ops.math.arithmetic import CAST, maximum, minimum
+from workbench.ops.math.arithmetic import maximum, minimum
+from workbench.ops.math.cast import CAST
 from workbench.ops.math.compare import where
 from workbench.ops.math.reductions.accumulate import INCREMENT
 from workbench.ops.math.unary import ceil, cos, exp, floor

@@ -11,7 +11,7 @@ from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.values.dtype import as_dtype, bool_
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.ops.index.gather import GATHER
-from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE
 from workbench.ops.tensor.tile import broadcast_to
 from workbench.runtime.tensor import LoDTensor

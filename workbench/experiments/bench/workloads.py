@@ -26,7 +26,8 @@ from workbench.ops.loss.softmax import softmax, softmax_with_cross_entropy
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.nn.activation import gelu
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 from workbench.optimizer.rules.adam import Adam
 from workbench.optimizer.rules.momentum import Momentum
 from workbench.optimizer.rules.sgd import SGD

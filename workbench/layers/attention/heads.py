@@ -14,7 +14,8 @@ from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
 from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import concat
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 
 HIDDEN = 1e9  # what is taken from the score of a position that must not be looked at
 

@@ -16,7 +16,7 @@ from workbench.layers.thin.shapes import Dropout
 from workbench.layers.weighted.linear import Linear
 from workbench.layers.weighted.norms import LayerNorm
 from workbench.ops.nn import activation, piecewise
-from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.assign import assign
 
 
 def activation_function(name: str) -> Callable[[Any], Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.errors import ExecutionError, InvalidArgument
 from workbench.layers.values import set_value
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.products.distance import length
 from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.reductions.reduce import sum as reduce_sum

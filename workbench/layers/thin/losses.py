@@ -8,6 +8,7 @@ from workbench.layers.thin.function_layer import function_layer
 from workbench.ops.loss import likelihoods as likelihood
 from workbench.ops.loss import losses as ops
 from workbench.ops.loss import margins
+from workbench.ops.loss.cross_entropy import cross_entropy, nll_loss
 from workbench.ops.loss.ctc import ctc_loss
 
 PAIR = "wb.rand([4, 3]), wb.rand([4, 3])"
@@ -30,7 +31,7 @@ CTCLoss = _loss(
     has_name=False, on="wb.rand([5, 2, 3]), wb.to_tensor([[1, 2], [2, 2]]), wb.to_tensor([5, 4]), wb.to_tensor([2, 1])",
 )  # fmt: skip
 CrossEntropyLoss = _loss(
-    "CrossEntropyLoss", ops.cross_entropy,
+    "CrossEntropyLoss", cross_entropy,
     {
         "weight": None, "ignore_index": -100, "reduction": "mean", "soft_label": False, "axis": -1,
         "use_softmax": True, "label_smoothing": 0.0,
@@ -63,7 +64,7 @@ MultiMarginLoss = _loss(
     on=CLASSES,
 )
 NLLLoss = _loss(
-    "NLLLoss", ops.nll_loss, {"weight": None, "ignore_index": -100, "reduction": "mean"}, prefix="_", on=CLASSES
+    "NLLLoss", nll_loss, {"weight": None, "ignore_index": -100, "reduction": "mean"}, prefix="_", on=CLASSES
 )
 PoissonNLLLoss = _loss(
     "PoissonNLLLoss", likelihood.poisson_nll_loss,

@@ -17,7 +17,8 @@ from workbench.layers.weighted.norms import require_rank
 from workbench.layers.weighted.process_sums import process_sum
 from workbench.ops.math.unary import rsqrt
 from workbench.ops.nn.norm import DATA_FORMATS, batch_norm
-from workbench.ops.tensor.creation import assign, full
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full
 
 HALF = ("float16", "bfloat16")
 

@@ -9,7 +9,8 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import Spec, normalize_axis, shape_text
 from workbench.ops.arguments import int_list, one_int
 from workbench.ops.conv.windows import require_image
-from workbench.ops.tensor.shape import RESHAPE, reshape, transpose
+from workbench.ops.tensor.shape import RESHAPE, reshape
+from workbench.ops.tensor.transpose import transpose
 
 
 def _image(what: str, x: Any, data_format: str) -> tuple[int, int, int]:

@@ -16,10 +16,12 @@ from workbench.ops.conv.conv import conv2d, conv2d_transpose
 from workbench.ops.conv.volumes import channels_first, depth_and_plane, from_channels_first, triple
 from workbench.ops.conv.windows import SAME, VALID, extent
 from workbench.ops.index.gather import index_add, index_select
-from workbench.ops.tensor.creation import assign, full_like
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.pad import PAD
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand
+from workbench.ops.tensor.transpose import transpose
 
 
 def _depth_pads(padding: Any, size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:

@@ -19,8 +19,8 @@ from workbench.ops.conv.pool1d import adaptive_avg_pool1d
 from workbench.ops.conv.pool3d import adaptive_avg_pool3d
 from workbench.ops.index.gather import index_select
 from workbench.ops.math.products.matmul import matmul
-from workbench.ops.tensor.creation import assign
-from workbench.ops.tensor.shape import moveaxis
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.transpose import moveaxis
 
 RANKS = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
 FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}

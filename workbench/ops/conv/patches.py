@@ -10,7 +10,8 @@ from workbench.errors import ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import int_list, pair
 from workbench.ops.index.gather import index_add, index_select
-from workbench.ops.tensor.creation import assign, full_like
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.pad import PAD
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand

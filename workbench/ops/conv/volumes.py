@@ -7,7 +7,7 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import int_list
-from workbench.ops.tensor.shape import transpose
+from workbench.ops.tensor.transpose import transpose
 
 FORMATS = ("NCDHW", "NDHWC")
 

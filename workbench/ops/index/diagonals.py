@@ -12,7 +12,8 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.index.filling import known_shape
 from workbench.ops.index.put import PUT_AT
-from workbench.ops.tensor.creation import assign, full, zeros
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full, zeros
 
 
 def _places(shape: list[int], offset: int, axis1: int, axis2: int) -> np.ndarray:

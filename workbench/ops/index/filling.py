@@ -16,9 +16,10 @@ from workbench.ops.index.coordinates import scatter_nd_add
 from workbench.ops.index.gather import GATHER
 from workbench.ops.index.put import PUT_AT
 from workbench.ops.index.scatter import SCATTER
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.compare import where
-from workbench.ops.tensor.creation import assign, full_like, zeros
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like, zeros
 from workbench.ops.tensor.join import concat, stack
 from workbench.ops.tensor.shape import reshape, unsqueeze
 from workbench.ops.tensor.slicing import slice as part_of

@@ -13,8 +13,9 @@ from workbench.ops.index.coordinates import GATHER_ND
 from workbench.ops.index.gather import GATHER
 from workbench.ops.index.picking import constant_index
 from workbench.ops.tensor.join import stack
-from workbench.ops.tensor.shape import RESHAPE, TRANSPOSE, UNSQUEEZE
+from workbench.ops.tensor.shape import RESHAPE, UNSQUEEZE
 from workbench.ops.tensor.slicing import SLICE, STRIDED_SLICE
+from workbench.ops.tensor.transpose import TRANSPOSE
 
 FAR = 2**31 - 1  # stands for "to the end", whatever the dimension
 

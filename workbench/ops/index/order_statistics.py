@@ -15,14 +15,15 @@ from workbench.ops.arguments import distinct_axes, has_value, int_list, one_int
 from workbench.ops.index.along_axis import take_along_axis
 from workbench.ops.index.gather import index_select
 from workbench.ops.index.sort import sort, topk
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.compare import where
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import isnan
-from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.join import stack
-from workbench.ops.tensor.shape import reshape, squeeze, transpose
+from workbench.ops.tensor.shape import reshape, squeeze
 from workbench.ops.tensor.slicing import slice as part_of
+from workbench.ops.tensor.transpose import transpose
 
 
 @tensor_method("kthvalue")

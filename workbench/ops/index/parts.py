@@ -14,9 +14,10 @@ from workbench.framework.values.spec import normalize_axis
 from workbench.ops.arguments import int_list, one_int
 from workbench.ops.index.filling import known_shape
 from workbench.ops.index.gather import GATHER, index_select
-from workbench.ops.tensor.creation import assign
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.slicing import slice as part_of
+from workbench.ops.tensor.transpose import transpose
 
 
 def crop(x: Any, shape: Any = None, offsets: Any = None, name: str | None = None) -> Any:

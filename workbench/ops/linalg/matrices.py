@@ -11,8 +11,11 @@ from workbench.framework.values.dtype import float32, float64
 from workbench.framework.values.spec import Spec, same_dim
 from workbench.ops.arguments import one_int
 from workbench.ops.math.products.matmul import matmul
-from workbench.ops.tensor.creation import assign, full_like, tril
-from workbench.ops.tensor.shape import transpose, unsqueeze
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like
+from workbench.ops.tensor.shape import unsqueeze
+from workbench.ops.tensor.transpose import transpose
+from workbench.ops.tensor.triangles import tril
 
 
 def matrix_spec(what: str, x: Spec) -> Spec:
@@ -174,3 +177,8 @@ def matrix_power(x: Any, n: int, name: str | None = None) -> Any:
 
 
 tensor_method("matrix_power")(matrix_power)
+
+
+def shorter_side(rows: int, columns: int) -> int:
+    """Of matrices; -1 where a side is not known."""
+    return -1 if -1 in (rows, columns) else min(rows, columns)

@@ -22,8 +22,10 @@ from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, sqrt
-from workbench.ops.tensor.creation import assign, full_like, zeros_like
-from workbench.ops.tensor.shape import flatten, reshape, transpose, unsqueeze
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like, zeros_like
+from workbench.ops.tensor.shape import flatten, reshape, unsqueeze
+from workbench.ops.tensor.transpose import transpose
 
 
 @tensor_method("norm")

@@ -11,8 +11,8 @@ from workbench.framework.values.dtype import int32
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text
 from workbench.ops.linalg.matrices import matrix_spec, require_regular, square_spec, transposed
 from workbench.ops.math.products.matmul import matmul
-from workbench.ops.tensor.creation import tril, triu
 from workbench.ops.tensor.shape import squeeze, unsqueeze
+from workbench.ops.tensor.triangles import tril, triu
 
 
 def _infer_solve(what: str) -> Any:

@@ -14,8 +14,8 @@ from workbench.ops.loss.softmax import softmax
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
-from workbench.ops.tensor.creation import assign
-from workbench.ops.tensor.shape import transpose
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.transpose import transpose
 
 MASKED = -1e9  # what a position that must not be looked at is worth before the softmax
 

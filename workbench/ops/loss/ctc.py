@@ -10,9 +10,9 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.index.along_axis import take_along_axis
-from workbench.ops.loss.losses import require_reduction
+from workbench.ops.loss.reduction import require_reduction
 from workbench.ops.loss.softmax import log_softmax
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.math.reductions.folds import logsumexp
 from workbench.ops.math.reductions.reduce import mean

@@ -9,8 +9,8 @@ from workbench.ops.math.reductions.extreme import argmax
 from workbench.ops.math.unary import log
 from workbench.ops.pointwise import Tensor
 from workbench.ops.random.distributions import UNIFORM_LIKE
-from workbench.ops.tensor.creation import detach
-from workbench.ops.tensor.shape import moveaxis
+from workbench.ops.tensor.assign import detach
+from workbench.ops.tensor.transpose import moveaxis
 
 
 def gumbel_softmax(

@@ -8,17 +8,19 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.index.embedding import one_hot
-from workbench.ops.loss.losses import SIGMOID_CROSS_ENTROPY, reduced, require_reduction
+from workbench.ops.loss.losses import SIGMOID_CROSS_ENTROPY
+from workbench.ops.loss.reduction import reduced, require_reduction
 from workbench.ops.loss.softmax import softmax_with_cross_entropy
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp, log, square
 from workbench.ops.nn.activation import sigmoid
-from workbench.ops.tensor.creation import detach
-from workbench.ops.tensor.shape import reshape, squeeze, transpose, unsqueeze
+from workbench.ops.tensor.assign import detach
+from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
+from workbench.ops.tensor.transpose import transpose
 
 
 def gaussian_nll_loss(

@@ -9,7 +9,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.ops.index.embedding import LOOKUP_TABLE
 from workbench.ops.index.label import pick_label
-from workbench.ops.loss.losses import reduced, require_reduction
+from workbench.ops.loss.reduction import reduced, require_reduction
 from workbench.ops.math.arithmetic import minimum
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.distance import pairwise_distance

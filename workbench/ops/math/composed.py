@@ -11,7 +11,8 @@ from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.arguments import as_number, one_int
-from workbench.ops.math.arithmetic import clip, maximum
+from workbench.ops.math.arithmetic import maximum
+from workbench.ops.math.clip import clip
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import exp, isfinite, isnan, log, log1p, sqrt
 from workbench.ops.pointwise import Tensor

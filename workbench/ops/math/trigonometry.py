@@ -8,7 +8,8 @@ from workbench.framework.op.infix import tensor_method
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import log1p, sqrt
 from workbench.ops.pointwise import Tensor, float_elementwise, into, unary
-from workbench.ops.tensor.creation import assign, full_like, zeros_like
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full_like, zeros_like
 
 
 @float_elementwise("tan", grad=lambda g, y, x: g * (y * y + 1.0), saved="Out", forward_out=into("tan"))

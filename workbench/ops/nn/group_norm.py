@@ -10,7 +10,8 @@ from workbench.ops.conv.pool import avg_pool2d
 from workbench.ops.math.arithmetic import pow
 from workbench.ops.nn.norm import LAYER_NORM
 from workbench.ops.tensor.pad import PAD
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 
 CHANNELS_FIRST = ("NC", "NCL", "NCHW", "NCDHW")
 CHANNELS_LAST = ("NLC", "NHWC", "NDHWC")

@@ -15,23 +15,10 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost
-from workbench.framework.values.spec import (
-    Shape,
-    Spec,
-    merge_dim,
-    require_float,
-    same_dim,
-    shape_text,
-    size_of,
-)
+from workbench.framework.values.spec import Shape, Spec, merge_dim, require_float, same_dim, shape_text, size_of
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.nn.bound_norms import (
-    bind_batch_norm,
-    bind_batch_norm_grad,
-    bind_layer_norm,
-    bind_layer_norm_grad,
-)
+from workbench.ops.nn.bound_norms import bind_batch_norm, bind_batch_norm_grad, bind_layer_norm, bind_layer_norm_grad
 from workbench.ops.nn.channels import (
     channel_axis,
     gradient_sums,
@@ -45,7 +32,7 @@ from workbench.ops.nn.channels import (
     uses_given_statistics,
 )
 from workbench.ops.precision import rounded, wide, wide_dtype
-from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 
 LAYOUTS = ("NCHW", "NHWC")

@@ -11,7 +11,7 @@ from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import has_value, one_int
 from workbench.ops.index.buckets import searchsorted
 from workbench.ops.index.sort import topk
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.reductions.cumulative import cumsum
 from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import sum as reduce_sum

@@ -11,12 +11,14 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.arguments import distinct_axes, int_list, one_int
 from workbench.ops.pointwise import Tensor
-from workbench.ops.tensor.creation import assign, full, zeros, zeros_like
+from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.creation import full, zeros, zeros_like
 from workbench.ops.tensor.join import concat, split
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.slicing import slice as part_of
 from workbench.ops.tensor.slicing import strided_slice
 from workbench.ops.tensor.tile import broadcast_shape, expand, flip
+from workbench.ops.tensor.transpose import transpose
 
 
 def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Any:

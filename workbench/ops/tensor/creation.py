@@ -1,4 +1,4 @@
-"""New tensors: constants, ranges, copies, triangles.
+"""New tensors: constants, ranges, the identity matrix.
 
 Shapes are lists of ints fixed when the op is applied; `-1` and tensors inside a shape are refused.
 """
@@ -18,15 +18,11 @@ from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import as_dtype, float32, int64
 from workbench.framework.values.limits import require_holds
 from workbench.framework.values.spec import Shape, Spec
-from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import as_number, has_value, one_int
 from workbench.ops.pointwise import Tensor
-from workbench.ops.tensor.bound_copies import bind_assign, bind_fill, bind_reshape, bind_values
+from workbench.ops.tensor.bound_copies import bind_fill
 
-__all__ = [
-    "arange", "assign", "eye", "full", "full_like", "linspace", "ones", "ones_like", "tril", "triu",
-    "zeros", "zeros_like",
-]  # fmt: skip
+__all__ = ["arange", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like"]
 
 
 def as_shape(what: str, shape: Any) -> Shape:
@@ -52,10 +48,10 @@ def as_shape(what: str, shape: Any) -> Shape:
 
 def _infer_full(shape: Sequence[int], dtype: str, value: Any) -> Spec:
     require_holds("full", dtype, value)
-    return _infer_new(shape, dtype)
+    return infer_new(shape, dtype)
 
 
-def _infer_new(shape: Sequence[int], dtype: str, **attrs: Any) -> Spec:
+def infer_new(shape: Sequence[int], dtype: str, **attrs: Any) -> Spec:
     if any(d < 0 for d in shape):
         raise ShapeError("the shape of a new tensor is known", "dimensions >= 0", list(shape))
     return Spec(tuple(shape), as_dtype(dtype))
@@ -197,89 +193,6 @@ def ones_like(x: Tensor, dtype: Any = None, name: str | None = None) -> Tensor:
     return full_like(x, 1, dtype, name)
 
 
-@op(
-    "assign_value",
-    "-> Out",
-    attrs={"values": None, "shape": (), "dtype": "float32"},
-    infer=_infer_new,
-    bind=bind_values,
-)
-def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
-    """The NumPy array held in the attribute `values`."""
-    return xp.array(values, as_dtype(dtype).numpy).reshape(tuple(shape))
-
-
-@op(
-    "assign",
-    "X -> Out",
-    infer=lambda x: x,
-    grad=lambda g, out, x: g,
-    saved="",
-    shape_only="X",
-    aliases={"Out": "X"},
-    grad_view=RESHAPED,
-    forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
-    bind=bind_assign,
-    grad_bind=bind_reshape,
-)
-def ASSIGN(xp: Any, x: Any) -> Any:
-    """A copy of X."""
-    return xp.array(x)
-
-
-@op("detach", "X -> Out", like_x="Out", infer=lambda x: x)
-def DETACH(xp: Any, x: Any) -> Any:
-    """A copy of X through which no gradient flows."""
-    return xp.array(x)
-
-
-@tensor_method("detach")
-def detach(x: Any) -> Tensor:
-    """The value of `x` without its history: no gradient flows through it."""
-    return DETACH(x)
-
-
-@tensor_method("clone")
-def assign(x: Any, output: Tensor | None = None, name: str | None = None) -> Tensor:
-    """A copy of a tensor, or a tensor with the values of an array, list or number.
-
-    Args:
-        x: a tensor (gradients flow through the copy), or values: float64 arrays and Python floats become
-            float32, as in Paddle.
-        output: an existing Variable or Tensor to write into instead of a new one.
-
-    Returns:
-        the copy (`output` if it was given).
-
-    Raises:
-        InvalidType: values that are no numbers. InvalidArgument: `output` has another shape or dtype.
-
-    Example:
-        >>> print(wb.assign(np.array([1.0, 2.0], np.float32)).numpy())
-        [1. 2.]
-    """
-    if isinstance(x, Infix):
-        return _assigned(ASSIGN, (x,), {}, output, name)
-    values = _as_values(x)
-    attrs = {"values": values, "shape": values.shape, "dtype": as_dtype(values.dtype).name}
-    return _assigned(ASSIGN_VALUE, (), attrs, output, name)
-
-
-def _assigned(record: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], output: Any, name: str | None) -> Any:
-    if output is None:
-        return record(*inputs, name=name, **attrs)
-    return output.overwrite(record, inputs, attrs)
-
-
-def _as_values(x: Any) -> np.ndarray:
-    try:
-        values = np.array(x)
-        as_dtype(values.dtype)
-    except ValueError as error:  # ragged lists; InvalidType is a ValueError too
-        raise InvalidType(f"assign takes a tensor or numbers, got {type(x).__name__}: {error}") from None
-    return values.astype(np.float32) if values.dtype == np.float64 else values
-
-
 # Ranges
 
 
@@ -392,58 +305,3 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: Any = None, name: 
     """
     rows, columns = as_shape("eye", [num_rows, num_rows if num_columns is None else num_columns])
     return EYE(num_rows=rows, num_columns=columns, dtype=as_dtype(dtype or default_dtype()).name, name=name)
-
-
-def _infer_triangle(x: Spec, diagonal: int, lower: bool) -> Spec:
-    if len(x.shape) < 2:
-        raise ShapeError("a triangle is cut out of matrices", "at least 2 dimensions", x)
-    return x
-
-
-def _triangle_grad(g: Any, out: Any, x: Any, diagonal: int, lower: bool) -> Any:
-    return TRIL_TRIU(g, diagonal=diagonal, lower=lower)
-
-
-@op(
-    "tril_triu",
-    "X -> Out",
-    attrs={"diagonal": 0, "lower": True},
-    infer=_infer_triangle,
-    grad=_triangle_grad,
-    saved="",
-    shape_only="X",
-)
-def TRIL_TRIU(xp: Any, x: Any, diagonal: int, lower: bool) -> Any:
-    """The lower (or upper) triangle of every matrix, zeros elsewhere."""
-    return xp.tril(x, diagonal) if lower else xp.triu(x, diagonal)
-
-
-@tensor_method("tril")
-def tril(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
-    """The lower triangle of the last two dims, zeros above it.
-
-    Args:
-        x: tensor `[..., n, m]`.
-        diagonal: the last diagonal kept: 0 the main one, positive above it, negative below it.
-
-    Raises:
-        InvalidArgument: fewer than two dims.
-
-    Example:
-        >>> print(wb.tril(wb.ones([2, 2])).numpy())
-        [[1. 0.]
-         [1. 1.]]
-    """
-    return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=True, name=name)
-
-
-@tensor_method("triu")
-def triu(x: Tensor, diagonal: int = 0, name: str | None = None) -> Tensor:
-    """The upper triangle of the last two dims, zeros below it. Args and Raises: as for `tril`.
-
-    Example:
-        >>> print(wb.triu(wb.ones([2, 2])).numpy())
-        [[1. 1.]
-         [0. 1.]]
-    """
-    return TRIL_TRIU(x, diagonal=one_int("diagonal", diagonal), lower=False, name=name)

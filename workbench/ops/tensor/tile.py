@@ -11,7 +11,8 @@ from workbench.framework.op.record import find_op
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, same_dim, shape_text
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.precision import rounded, wide
-from workbench.ops.tensor.shape import RESHAPE, RESHAPE_LIKE, TRANSPOSE, flatten
+from workbench.ops.tensor.shape import RESHAPE, RESHAPE_LIKE, flatten
+from workbench.ops.tensor.transpose import TRANSPOSE
 
 # tile
 

@@ -14,7 +14,8 @@ from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.arranged import diagonal
-from workbench.ops.tensor.shape import flatten, reshape, transpose
+from workbench.ops.tensor.shape import flatten, reshape
+from workbench.ops.tensor.transpose import transpose
 
 
 @tensor_method("addmm")

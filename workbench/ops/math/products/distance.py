@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidArgument
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import sum as reduce_sum

@@ -10,7 +10,8 @@ from workbench.ops.math.products.contractions import size_of_all
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.arranged import diagonal
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 
 DOTS = "..."
 

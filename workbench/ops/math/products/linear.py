@@ -9,7 +9,8 @@ from workbench.framework.values.spec import shape_text
 from workbench.ops.math.arithmetic import multiply
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 
 
 def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import sqrt
-from workbench.ops.tensor.creation import detach
-from workbench.ops.tensor.shape import reshape, transpose
+from workbench.ops.tensor.assign import detach
+from workbench.ops.tensor.shape import reshape
+from workbench.ops.tensor.transpose import transpose
 
 
 def as_matrix(weight: Any, dim: int) -> Any:

@@ -18,7 +18,7 @@ from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
-from workbench.ops.tensor.creation import detach
+from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import flatten
 
 AXIS = {"axis": -1}

@@ -6,7 +6,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import FORWARD, OPTIMIZE, ROLE
 from workbench.ops.math.arithmetic import SCALE, SUB
-from workbench.ops.tensor.creation import ASSIGN
+from workbench.ops.tensor.assign import ASSIGN
 from workbench.parallel.transpiler.collective.collective import CollectiveTranspiler
 from workbench.parallel.transpiler.collective.rings import (
     RingMembers,

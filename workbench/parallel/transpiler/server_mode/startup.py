@@ -13,7 +13,8 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import FORWARD
 from workbench.ops.distributed.tables import FAKE_INIT
 from workbench.ops.random.distributions import GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM, UNIFORM_RANDOM
-from workbench.ops.tensor.creation import ASSIGN, FILL_CONSTANT
+from workbench.ops.tensor.assign import ASSIGN
+from workbench.ops.tensor.creation import FILL_CONSTANT
 from workbench.parallel.transpiler.blocks import TensorBlock
 from workbench.parallel.transpiler.server_mode.control import ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import Layout, Served

@@ -24,8 +24,9 @@ from workbench.executors.lowering.tape.rules import (
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
-from workbench.ops.math.arithmetic import CAST
-from workbench.ops.tensor.creation import ASSIGN, FILL_ANY_LIKE, FILL_CONSTANT
+from workbench.ops.math.cast import CAST
+from workbench.ops.tensor.assign import ASSIGN
+from workbench.ops.tensor.creation import FILL_ANY_LIKE, FILL_CONSTANT
 from workbench.ops.tensor.join import CONCAT, SPLIT, SPLIT_LIKE, STACK, UNSTACK
 from workbench.ops.tensor.pad import CONSTANT, PAD, UNPAD
 from workbench.ops.tensor.slicing import SLICE, SLICE_PUT, STRIDED_SLICE, sliced
