@@ -35,9 +35,9 @@ EXCHANGED = {
 INITIALISERS = {"fill_constant", "uniform_random"}
 OURS_ALONE = {"width", "use_quantizer", "use_mkldnn"}
 KNOWN = """\
-a gradient that decays in place is sent where the backward makes it, in Paddle where the decay does, which is removed;
-servers that wait count the steps of a schedule themselves, also where trainers do not (sync_by_communicator);
-where nothing is cut, listen_and_serv lists gradients in the order in which they were dealt in Paddle;
+servers that wait count the steps of a schedule themselves, also where trainers do not (sync_by_communicator), where
+in Paddle a rate falls as many times as fast as there are trainers;
+a late gradient that decays is corrected and decays here, in Paddle it decays only (dc_asgd);
 what a schedule computes with is another matter, too; every trainer's send has trainer_id 0 in Paddle, its own here;
 grad_to_block_id is in the order of a hash in Paddle; initialisers stand in reverse order there; a table's backward is
 distributed_lookup_table_grad here; the average of rows is fill_constant and multiply_rows here, scale there.

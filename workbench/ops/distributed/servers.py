@@ -13,6 +13,9 @@ from workbench.framework.op.declare import op
 from workbench.framework.values.spec import Spec, same_dim
 from workbench.ops.tensor.bound_copies import bind_parts
 
+NOWHERE = ["127.0.0.1:6164"]
+"""Where operators point that nobody tells where to, as in Paddle."""
+
 
 class Client(Protocol):
     """A trainer's side of the exchange with servers, for one operator; attributes are those of the operator."""
@@ -46,7 +49,7 @@ def _as_declared(*specs: Any, **attrs: Any) -> None:
     "X* -> Out*?",
     attrs={
         "trainer_id": 0,
-        "epmap": [],
+        "epmap": NOWHERE,
         "sections": [],
         "send_varnames": [],
         "num": 0,
@@ -69,7 +72,7 @@ def SEND(xp: Any, xs: list[Any], client: Client, **attrs: Any) -> Any:
     "recv",
     "X*? -> Out*",
     attrs={
-        "epmap": [],
+        "epmap": NOWHERE,
         "trainer_id": 0,
         "with_barrier": True,
         "varnames": [],

@@ -50,7 +50,7 @@ class RemotePrograms:
             block.ops = [*kept, _geo_operator(copied, sends[0])]
             copied.touch()
             return copied
-        last = next((op for op in reversed(sends) if op.attrs["epmap"]), remote[0])
+        last = next((op for op in reversed(sends) if _servers_of(op)), remote[0])
         place = sum(op.record not in _EXCHANGED for op in block.ops[: block.ops.index(last)])
         kept.insert(place, _exchange_operator(copied, remote))
         block.ops = kept
@@ -78,7 +78,7 @@ def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
     given = [(name, parts) for op in remote if op.record is SEND for name, parts in _pushes(op)]
     pulled = [(name, pull) for op in remote if op.record is RECV for name, pull in _pulls(op)]
     endpoints = dict.fromkeys(
-        endpoint for op in remote for key in ("epmap", "endpoints") for endpoint in op.attrs.get(key, ())
+        endpoint for op in remote for endpoint in (*_servers_of(op), *op.attrs.get("endpoints", ()))
     )
     trainer = remote[0].attrs["trainer_id"]
     begins = GEO_SGD in program.attributes
@@ -108,9 +108,16 @@ def _cut(told: dict[str, Any]) -> list[Share]:
     return [Share(name, endpoint, stop - size, stop) for name, endpoint, stop, size in rows]
 
 
+def _servers_of(op: Operator) -> list[str]:
+    """The servers that an operator exchanges values with; a `send` of geo-SGD only says that something is over."""
+    if op.record is SEND and GEO_SGD in op.block.program.attributes:
+        return []
+    return op.attrs.get("epmap", [])
+
+
 def _pushes(op: Operator) -> Iterator[tuple[str, list[Share]]]:
     """What a `send` reads, each with where it goes."""
-    names, endpoints = op.input("X"), op.attrs["epmap"]
+    names, endpoints = op.input("X"), _servers_of(op)
     if not endpoints:
         return  # it only says that something is over
     told, sections = op.attrs["send_varnames"], op.attrs["sections"]

@@ -83,12 +83,14 @@ class Layout:
 
     Attributes:
         served: the parameters in the order of their updates. endpoints: the servers.
+        dealt: their names in the order in which they were dealt to the servers.
         trainer, trainers: which one this is, of how many.
         mode: how servers take gradients: SYNC, ASYNC, HALF_ASYNC or GEO, the numbers that Paddle 1.8.5 writes.
         waits: whether trainers meet at barriers (`transpile(sync_mode=)`).
     """
 
     served: tuple[Served, ...]
+    dealt: tuple[str, ...]
     endpoints: list[str]
     trainer: int
     trainers: int
@@ -142,7 +144,7 @@ def laid_out(
     for name, gradient in dealt_first:
         by_name[name] = _served(program.global_block(), name, gradient, config, endpoints, dispatcher)
     served = tuple(by_name[name] for name, _ in pairs)
-    return Layout(served, endpoints, trainer, trainers, _mode(config), waits, config)
+    return Layout(served, tuple(by_name), endpoints, trainer, trainers, _mode(config), waits, config)
 
 
 def updated_pairs(program: Program) -> list[tuple[str, str]]:

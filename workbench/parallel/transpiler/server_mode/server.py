@@ -55,7 +55,7 @@ class ServerProgram:
         self.program.lr_schedulers = dict(origin.lr_schedulers)
         self.home = self.program.global_block()
         self.kept: dict[str, list[OwnVariable]] = {}
-        self.incoming: list[str] = []
+        self.incoming: dict[str, list[str]] = {}
         self.blocks: list[Block] = []
         self.block_of: dict[str, int] = {}
         self.sums = layout.mode == SYNC and layout.trainers > 1
@@ -121,12 +121,12 @@ class ServerProgram:
         self._add(one.gradient, shard.gradient, shape, one, shard, one.dtype, kind, persistable=True)
         self.block_of[shard.gradient] = block.idx
         if not self.sums:
-            self.incoming.append(shard.gradient)
+            self.incoming.setdefault(one.name, []).append(shard.gradient)
             return
         parts = [f"{shard.gradient}.trainer_{i}" for i in range(self.layout.trainers)]
         for name in parts:
             self.home.create_var(name, shape, one.dtype, kind, stop_gradient=True)
-        self.incoming += parts
+        self.incoming.setdefault(one.name, []).extend(parts)
         block.append_op(SUM.type, {"X": parts}, {"Out": shard.gradient})
         _average(block, shard.gradient, self.layout.trainers, one.is_sparse)
 
@@ -192,7 +192,8 @@ class ServerProgram:
             "sparse_grad_to_param": [f"{s.gradient}:{s.parameter}" for one, s in owned if one.is_sparse],
             "lr_decay_block_id": -1 if schedule is None else schedule.idx,
         }
-        self.home.append_op(LISTEN_AND_SERV.type, {"X": self.incoming}, {}, attrs)
+        incoming = [gradient for name in layout.dealt for gradient in self.incoming.get(name, ())]
+        self.home.append_op(LISTEN_AND_SERV.type, {"X": incoming}, {}, attrs)
 
 
 class _Names:

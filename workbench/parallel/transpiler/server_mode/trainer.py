@@ -27,7 +27,7 @@ def exchange_with_servers(program: Program, layout: Layout) -> None:
         if one.is_table:
             pull_rows(block, one, layout)
     controls = {one.name: _push(exchange, one, layout) for one in layout.served}
-    sent = list(controls.values())
+    sent = [controls[name] for name in layout.dealt]
     if layout.mode != SYNC:
         sent += send_counter(exchange, layout)
     sent += send_scheduled_rates(exchange, layout)
@@ -98,8 +98,8 @@ def join_blocks(exchange: ServerOperators, layout: Layout, role: int) -> None:
 
 
 def _last_write(block: Block, name: str) -> int:
-    """The place of the last operator that makes a gradient."""
-    return max(i for i, op in enumerate(block.ops) if name in op.output_arg_names and not op.role & _UPDATES)
+    """The place of the last operator that writes a gradient; one that decays it in place, which servers do, counts."""
+    return max(i for i, op in enumerate(block.ops) if name in op.output_arg_names)
 
 
 def rename(block: Block, old: str, new: str) -> None:
