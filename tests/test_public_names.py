@@ -18,7 +18,7 @@ NAMES = {
     "": """
         enable_static disable_static in_dynamic_mode no_grad enable_grad grad set_grad_enabled is_grad_enabled
         is_tensor seed get_flags set_flags CPUPlace CUDAPlace ParamAttr is_compiled_with_cuda get_device
-        set_device Model create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume
+        set_device Model create_parameter Tensor to_tensor train ModelCheckpoint Run runs compare sweep resume bench
         save load dashboard ssa scopes feeds summary unflatten float16 bfloat16 float32 float64 int8 int16
         int32 int64 uint8 bool add subtract multiply divide floor_divide mod remainder pow maximum minimum
         scale clip cast increment add_n abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2

@@ -87,6 +87,7 @@ TENSOR = {
     "workbench.layers.summary": "summary",
     "workbench.parallel.data_parallel.layer": "DataParallel",
     "workbench.experiments": "ModelCheckpoint Run compare resume runs sweep train",
+    "workbench.experiments.bench.own_program": "bench",
     "workbench.notebook.dashboard.page.dashboard": "dashboard",
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",

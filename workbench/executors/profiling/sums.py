@@ -99,7 +99,7 @@ def of_kind(events: Iterable[Event], kind: type[K]) -> list[K]:
 def op_types(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op type."""
     lines: dict[str, ProfileLine] = {}
-    for run, lasted in _calls(events):
+    for run, lasted in calls(events):
         lines.setdefault(run.op.type, ProfileLine(run.op.type)).add(lasted)
     return _sorted(lines.values(), by)
 
@@ -116,7 +116,7 @@ def per_step(events: Iterable[Event], shares: Callable[[OpInfo], Shares], by: By
         shares: the names of an op, such as its type or its layers, each with its part of the time.
     """
     sums: dict[str, dict[tuple[str, int], float]] = {}
-    for run, lasted in _calls(events):
+    for run, lasted in calls(events):
         for name, share in shares(run.op):
             steps = sums.setdefault(name, {})
             steps[run.executor, run.step] = steps.get((run.executor, run.step), 0) + share * lasted
@@ -139,7 +139,7 @@ def single_ops(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     """One line per op and device; an op of plans for other shapes has lines of its own."""
     lines: dict[tuple[str, OpInfo], ProfileLine] = {}
     known: dict[tuple[str, int], ProfileLine] = {}  # by identity: comparing what is known of an op takes longer
-    for run, lasted in _calls(events):
+    for run, lasted in calls(events):
         line = known.get((run.executor, id(run.op)))
         if line is None:
             line = lines.setdefault((run.executor, run.op), _line_of(run))
@@ -148,7 +148,7 @@ def single_ops(events: Iterable[Event], by: By = "total") -> list[ProfileLine]:
     return _sorted(lines.values(), by)
 
 
-def _calls(events: Iterable[Event]) -> Iterator[tuple[OpRun, int]]:
+def calls(events: Iterable[Event]) -> Iterator[tuple[OpRun, int]]:
     """The ops that ran, and ns: of one that several threads shared, those in which at least one of them was at it."""
     shared: dict[tuple[str, int, int], dict[int, list[OpRun]]] = {}
     for run in of_kind(events, OpRun):

@@ -3,4 +3,5 @@
 workloads.py   the five standard training programs      machine.py   rates the machine reaches without us
 work.py        arithmetic and bytes of a plan           roofline.py  measured steps against the time of that work
 growth.py      by number of devices and of ops          memory.py    in a process of its own
+own_program.py a user's program, node by node (`wb.bench`)
 """
