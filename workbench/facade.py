@@ -246,9 +246,16 @@ STATIC = {
 }
 
 STATIC_NN = {  # `workbench.static.nn`
-    "workbench.builders.conv": "conv2d conv2d_transpose",
-    "workbench.builders.dense": "embedding fc",
-    "workbench.builders.norm": "batch_norm layer_norm",
+    "workbench.builders.conv": "conv2d conv2d_transpose deform_conv2d",
+    "workbench.builders.dense": "embedding fc sparse_embedding",
+    "workbench.builders.norm": "batch_norm data_norm layer_norm",
+    "workbench.builders.contrastive": "nce",
+    "workbench.builders.py_layer": "static_pylayer",
+    "workbench.builders.sequences": (
+        "row_conv sequence_concat sequence_conv sequence_enumerate sequence_expand sequence_expand_as "
+        "sequence_first_step sequence_last_step sequence_pad sequence_pool sequence_reshape sequence_reverse "
+        "sequence_scatter sequence_slice sequence_softmax sequence_unpad"
+    ),
     "workbench.builders.control_flow": "cond while_loop",
     "workbench.builders.branches": "case switch_case",
     "workbench.builders.channelwise": "bilinear_tensor_product group_norm instance_norm prelu spectral_norm",
@@ -335,6 +342,7 @@ BASE_DYGRAPH = {  # `workbench.base.dygraph`
 }
 
 DISTRIBUTED = {  # `workbench.distributed`
+    "workbench.builders.table_entries": "CountFilterEntry ProbabilityEntry ShowClickEntry",
     "workbench.parallel.launch.spawn": "ChildFailed SpawnContext spawn",
     "workbench.parallel.groups.group": (
         "Group destroy_process_group get_group init_parallel_env is_initialized new_group"

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.reach import Use
-from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of
+from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of, gradient_or_zeros
 from workbench.framework.names import EMPTY, grad_name
 from workbench.framework.op.record import grad_slot
 from workbench.framework.program.block import Block
@@ -15,7 +15,6 @@ from workbench.framework.program.operator import Operator
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import Spec
 from workbench.ops.flow.control_flow import SAVED, cond_grad_op, cond_op, while_grad_op, while_op
-from workbench.ops.tensor.creation import FILL_ANY_LIKE
 
 
 @grad_maker(cond_op)
@@ -75,7 +74,7 @@ def while_grad(walk: Walk, use: Use) -> None:
         "X": op.inputs["X"],
         "Out": op.outputs["Out"],
         "Saved": [_saved_output(walk, op)],
-        grad_slot("Out"): [_gradient_or_zeros(walk, use, op.outputs["Out"][i]) for i in carried],
+        grad_slot("Out"): [gradient_or_zeros(walk, use, op.outputs["Out"][i]) for i in carried],
     }
     if "Input" in op.inputs:
         inputs["Input"] = op.inputs["Input"]
@@ -90,18 +89,6 @@ def _incoming(walk: Walk, use: Use) -> tuple[list[int], list[str]]:
     arriving = [(i, walk.arriving(use.writes[n], use.op)) for i, n in enumerate(use.op.outputs.get("Out", ()))]
     kept = [(i, g) for i, g in arriving if g is not None]
     return [i for i, _ in kept], [g for _, g in kept]
-
-
-def _gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
-    grad = walk.arriving(use.writes[name], use.op)
-    if grad is not None:
-        return grad
-    like = walk.block.var_recursive(name)
-    target = walk.fresh(grad_name(name) + "@ZERO")
-    walk.block.add_var(Variable(walk.block, target, like.shape, like.dtype))
-    attrs = {"value": 0.0, "dtype": like.dtype.name}
-    walk.append(FILL_ANY_LIKE.type, {"X": [name]}, {"Out": [target]}, attrs, use.op)
-    return target
 
 
 def _receivers(walk: Walk, use: Use, slot: str) -> list[int]:

@@ -226,6 +226,11 @@ def _output_gradients(walk: Walk, use: Use) -> dict[str, list[str]]:
     return by_slot
 
 
+def gradient_or_zeros(walk: Walk, use: Use, name: str) -> str:
+    """The gradient of an output; zeros, if none arrives."""
+    return walk.arriving(use.writes[name], use.op) or _zeros(walk, name, use.op)
+
+
 def _zeros(walk: Walk, name: str, near: Operator) -> str:
     target = walk.fresh(grad_name(name) + "@ZERO")
     like = walk.block.var_recursive(name)

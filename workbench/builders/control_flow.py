@@ -157,10 +157,10 @@ def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any
 def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> list[Any]:
     xs = [_as_variable(v, "loop_vars") for v in flatten(loop_vars)]
     x_names = [generate(name + ".x") for _ in xs]
-    cond_block, go_on = _build(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
+    cond_block, go_on = traced_block(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
     if not isinstance(go_on, Variable):
         raise not_a_variable("the condition of while_loop must return a bool Variable", go_on)
-    body_block, returned = _build(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
+    body_block, returned = traced_block(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
     same_structure("loop_vars and what the body returns", list(loop_vars), returned)
     outs = flatten(returned)
     inner = [v for v in _captured([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
@@ -197,8 +197,9 @@ def _as_variable(value: Any, what: str) -> Variable:
     return value
 
 
-def _build(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = ()) -> tuple[Block, Any]:
-    """Run `function` with a new block as the current one; its results are values of that block."""
+def traced_block(function: Function, xs: Sequence[Variable], x_names: Sequence[str] = ()) -> tuple[Block, Any]:
+    """Run `function` with a new block as the current one, on variables of the names given that are like `xs`; its
+    results are values of that block."""
     block, result = _traced(function, xs, x_names)
     return block, _ended(block, result)
 

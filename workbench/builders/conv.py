@@ -1,4 +1,4 @@
-"""`static.nn.conv2d` and `static.nn.conv2d_transpose`."""
+"""`static.nn.conv2d`, `static.nn.conv2d_transpose` and `static.nn.deform_conv2d`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from workbench.builders.initializer import Normal
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
 from workbench.ops.arguments import one_int, pair
 from workbench.ops.conv import conv as ops
+from workbench.ops.conv.deformable import deform_conv2d as deformed
 from workbench.ops.math.arithmetic import ADD
 from workbench.ops.tensor.shape import reshape
 
@@ -124,6 +126,65 @@ def conv2d_transpose(
             input, w, None, stride, padding, 0, dilation, parts, output_size, data_format, layer.name
         )
         return activate(_add_bias(layer, out, bias_attr, count, data_format))
+
+
+def deform_conv2d(
+    x: Variable,
+    offset: Variable,
+    mask: Variable | None,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    deformable_groups: int = 1,
+    im2col_step: int = 1,
+    weight_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """2-D convolution that reads every tap of a window beside its place, plus a bias per filter.
+
+    Args:
+        x: `[n, c, h, w]`, all but n known.
+        offset: `[n, 2 * deformable_groups * kh * kw, oh, ow]`, how far each tap is moved down and to the right, in
+            pixels; between pixels the four around count, outside there is 0.
+        mask: `[n, deformable_groups * kh * kw, oh, ow]`, what each tap is multiplied with, or None.
+        filter_size, stride, padding, dilation: an int or (height, width).
+        groups: every group of channels has its own filters. deformable_groups: each has its own offsets.
+        im2col_step: has no effect, which is told: all of a batch is computed at once.
+        weight_attr: the filter `[num_filters, c / groups, kh, kw]`, normal with standard deviation
+            sqrt(2 / (kh * kw * c)) unless an initializer is given.
+        bias_attr: the bias `[num_filters]`; False leaves it out.
+
+    Returns:
+        `[n, num_filters, oh, ow]`.
+
+    Raises:
+        InvalidArgument: sizes that are unknown or do not fit.
+
+    Example:
+        >>> wb.enable_static()
+        >>> image, offset = static.data("image", [None, 3, 8, 8]), static.data("offset", [None, 18, 8, 8])
+        >>> static.nn.deform_conv2d(image, offset, None, num_filters=4, filter_size=3, padding=1).shape
+        (-1, 4, 8, 8)
+    """
+    tell_without_effect("deform_conv2d", {"im2col_step": im2col_step != 1})
+    with building("deformable_conv", name) as layer:
+        count, parts, channels = _counts("deform_conv2d", x, num_filters, groups, "NCHW")
+        for what, given in (("offset", offset), ("mask", mask)):
+            if not isinstance(given, Variable) and not (what == "mask" and given is None):
+                raise not_a_variable(f"deform_conv2d takes a Variable as {what}", given)
+        height, width = _window("deform_conv2d", filter_size)
+        w = layer.parameter(
+            required_attr(weight_attr, "weight_attr", "deform_conv2d"),
+            [count, channels // parts, height, width],
+            x.dtype,
+            default=Normal(0.0, math.sqrt(2.0 / (height * width * channels))),
+        )
+        out = deformed(x, offset, w, None, stride, padding, dilation, deformable_groups, parts, mask, layer.name)
+        return _add_bias(layer, out, bias_attr, count, "NCHW")
 
 
 def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> tuple[int, int, int]:

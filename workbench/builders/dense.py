@@ -1,4 +1,4 @@
-"""`static.nn.fc` and `static.nn.embedding`."""
+"""`static.nn.fc`, `static.nn.embedding` and `static.nn.sparse_embedding`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
+from workbench.builders.table_entries import TableEntry
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.notice import tell
+from workbench.framework.notice import tell, tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
@@ -128,13 +129,65 @@ def embedding(
         >>> static.nn.embedding(static.data("word", [None, 5], "int64"), size=(1000, 16)).shape
         (-1, 5, 16)
     """
-    if not isinstance(size, list | tuple) or len(size) != 2:
-        raise InvalidArgument(f"embedding takes [vocabulary, width] as size, got {size!r}")
-    if not isinstance(input, Variable):
-        raise not_a_variable("embedding takes a Variable as input", input)
     if is_distributed:
         tell("embedding: is_distributed has no effect here; is_sparse puts a table on the parameter servers there are")
-    with building("embedding") as layer:
-        table = layer.parameter(required_attr(param_attr, "param_attr", "embedding"), size, as_dtype(dtype))
+    return _looked_up("embedding", input, size, is_sparse, padding_idx, param_attr, dtype)
+
+
+_TABLE_CLASSES = ("CommonSparseTable", "SSDSparseTable", "MemorySparseTable")
+
+
+def sparse_embedding(
+    input: Variable,
+    size: Sequence[int],
+    padding_idx: int | None = None,
+    is_test: bool = False,
+    entry: TableEntry | None = None,
+    table_class: str = "MemorySparseTable",
+    param_attr: Any = None,
+    dtype: Any = "float32",
+    slot: int | None = None,
+) -> Variable:
+    """`embedding` with a sparse gradient, whose table lies on the parameter servers, if there are some.
+
+    Args:
+        input: integer ids of any shape, in [0, size[0]).
+        size: `[vocabulary, width]`; a table has all its rows from the start.
+        padding_idx: id whose row reads as zeros and gets no gradient; negative ones count from the end.
+        is_test, entry, table_class, slot: have no effect; who asks for another than the default is told. All rows are
+            in memory, and none is kept out.
+        dtype: float32 or float64.
+
+    Returns:
+        shape `input.shape + [width]`.
+
+    Raises:
+        InvalidArgument: as `embedding`; an unknown table class. InvalidType: an entry that is none of
+            `distributed.CountFilterEntry`, `ProbabilityEntry` and `ShowClickEntry`.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.sparse_embedding(static.data("word", [None, 5], "int64"), size=(1000, 16)).shape
+        (-1, 5, 16)
+    """
+    if table_class not in _TABLE_CLASSES:
+        raise InvalidArgument(f"table_class is one of {', '.join(_TABLE_CLASSES)}, got {table_class!r}")
+    if entry is not None and not isinstance(entry, TableEntry):
+        raise InvalidType(f"sparse_embedding takes an entry such as distributed.CountFilterEntry, got {entry!r}")
+    on_disk = table_class == "SSDSparseTable"
+    given = {"is_test": is_test, "entry": entry is not None, "table_class": on_disk, "slot": slot is not None}
+    tell_without_effect("sparse_embedding", given)
+    return _looked_up("sparse_embedding", input, size, True, padding_idx, param_attr, dtype)
+
+
+def _looked_up(
+    what: str, ids: Any, size: Any, is_sparse: bool, padding_idx: int | None, param_attr: Any, dtype: Any
+) -> Variable:
+    if not isinstance(size, list | tuple) or len(size) != 2:
+        raise InvalidArgument(f"{what} takes [vocabulary, width] as size, got {size!r}")
+    if not isinstance(ids, Variable):
+        raise not_a_variable(f"{what} takes a Variable as input", ids)
+    with building(what) as layer:
+        table = layer.parameter(required_attr(param_attr, "param_attr", what), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")
-        return LOOKUP_TABLE(table, input, padding_idx=padding, is_sparse=is_sparse, name=layer.name)
+        return LOOKUP_TABLE(table, ids, padding_idx=padding, is_sparse=is_sparse, name=layer.name)

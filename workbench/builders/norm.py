@@ -1,4 +1,4 @@
-"""`static.nn.batch_norm` and `static.nn.layer_norm`."""
+"""`static.nn.batch_norm`, `static.nn.data_norm` and `static.nn.layer_norm`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.values.dtype import DType, bfloat16, float16, float32
 from workbench.framework.values.spec import size_of
+from workbench.ops.nn.data_norm import DATA_NORM
 from workbench.ops.nn.norm import BATCH_NORM, LAYER_NORM
 
 _HALVES = (float16, bfloat16)
@@ -125,6 +126,108 @@ def _channels(layer: str, x: Variable, data_layout: str) -> int:
 def _moving(layer: LayerBuilder, name: str | None, value: float, shape: list[int], dtype: DType) -> Parameter:
     """A moving statistic: a parameter that is not trained (P-11)."""
     return layer.parameter(ParamAttr(name=name, initializer=Constant(value), trainable=False), shape, dtype)
+
+
+_SUMMARIES = {"batch_size": 1e4, "batch_sum": 0.0, "batch_square": 1e4}
+_SHIFTS = {"scale_w": 1.0, "bias": 0.0}
+
+
+def data_norm(
+    input: Variable,
+    act: str | None = None,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    slot_dim: int = -1,
+    sync_stats: bool = False,
+    summary_decay_rate: float = 0.9999999,
+    enable_scale_and_shift: bool = False,
+) -> Variable:
+    """Normalise every channel by summaries of all data so far, then an activation.
+
+    `(x - batch_sum / batch_size) * sqrt(batch_size / batch_square_sum)`, with the parameters `<name>.batch_size`,
+    `.batch_sum` and `.batch_square_sum`, shape `[C]`. They have no derivatives: as their gradients arrive how many
+    values the batch has, their sum, and that of their squared distances from the mean. As in Paddle the optimizer then
+    takes them for gradients, as it does for every parameter; Paddle's parameter servers add them up.
+
+    Args:
+        input: `[N, C]`, `[N, C, ...]`, or `[N, ..., C]` for `data_layout="NHWC"`; C known.
+        epsilon: added to each squared distance, in [0, 0.001].
+        param_attr: a dictionary of what the parameters are filled with: "batch_size" (10000), "batch_sum" (0),
+            "batch_square" (10000), "scale_w" (1), "bias" (0).
+        name: the beginning of the parameters' names; "dn", or "dn_1" and so on where that is taken.
+        slot_dim: features of a slot, the first of which counts how often it was shown; where that is 0 the slot gets
+            zeros and does not count. -1: no slots.
+        enable_scale_and_shift: multiply with `<name>.scale_w` and add `<name>.bias`, too.
+        Others: have no effect; who asks for another than the default is told.
+
+    Returns:
+        shape and dtype of `input`.
+
+    Raises:
+        InvalidArgument: an unknown channel dimension, layout or activation, sizes that do not fit.
+
+    Example:
+        >>> wb.enable_static()
+        >>> static.nn.data_norm(static.data("x", [None, 100])).shape
+        (-1, 100)
+    """
+    _check_float("data_norm", input)
+    without_effect = {
+        "in_place": in_place, "moving_mean_name": moving_mean_name is not None,
+        "moving_variance_name": moving_variance_name is not None,
+        "do_model_average_for_mean_and_var": not do_model_average_for_mean_and_var, "sync_stats": sync_stats,
+        "summary_decay_rate": summary_decay_rate != 0.9999999,
+    }  # fmt: skip
+    tell_without_effect("data_norm", without_effect)
+    if not 0 <= epsilon <= 0.001:
+        raise InvalidArgument(f"data_norm takes an epsilon in [0, 0.001], got {epsilon!r}")
+    with building("data_norm", name) as layer:
+        activate = layer.activation(act)
+        shape = [_channels("data_norm", input, data_layout)]
+        prefix = name if name is not None else _free_prefix(layer, "dn")
+        starts = _filled_with(param_attr)
+
+        def parameter(suffix: str, start: str) -> Parameter:
+            attr = ParamAttr(name=f"{prefix}.{suffix}", initializer=Constant(starts[start]))
+            return layer.parameter(attr, shape, input.dtype)
+
+        shifts = [parameter(start, start) for start in _SHIFTS] if enable_scale_and_shift else [None, None]
+        summaries = [
+            parameter(suffix, start)
+            for suffix, start in zip(("batch_size", "batch_sum", "batch_square_sum"), _SUMMARIES, strict=True)
+        ]
+        out, _, _ = DATA_NORM(
+            input, *summaries, *shifts, epsilon=epsilon, data_layout=data_layout, slot_dim=slot_dim,
+            enable_scale_and_shift=enable_scale_and_shift, name=layer.name,
+        )  # fmt: skip
+        return activate(out)
+
+
+def _free_prefix(layer: LayerBuilder, first: str) -> str:
+    """`dn`, or `dn_1` and so on: parameters are shared by a name the user gives, never by accident."""
+    prefix, number = first, 0
+    while layer.block.find_var(f"{prefix}.batch_size") is not None:
+        number += 1
+        prefix = f"{first}_{number}"
+    return prefix
+
+
+def _filled_with(param_attr: Any) -> dict[str, float]:
+    known = {**_SUMMARIES, **_SHIFTS}
+    if param_attr is None:
+        return known
+    if not isinstance(param_attr, dict):
+        raise InvalidType(f"data_norm takes a dictionary as param_attr, got {param_attr!r}")
+    unknown = [key for key in param_attr if key not in known]
+    if unknown:
+        raise InvalidArgument(f"param_attr of data_norm has the keys {', '.join(known)}, got {unknown[0]!r}")
+    return {**known, **{key: float(value) for key, value in param_attr.items()}}
 
 
 def layer_norm(
