@@ -108,6 +108,9 @@ NAMES = {
     "static.nn": """
         fc conv2d conv2d_transpose batch_norm layer_norm embedding cond while_loop case switch_case conv3d
         conv3d_transpose group_norm instance_norm prelu spectral_norm bilinear_tensor_product
+        data_norm deform_conv2d nce sparse_embedding static_pylayer row_conv sequence_concat sequence_conv
+        sequence_enumerate sequence_expand sequence_expand_as sequence_first_step sequence_last_step sequence_pad
+        sequence_pool sequence_reshape sequence_reverse sequence_scatter sequence_slice sequence_softmax sequence_unpad
     """,
     "autograd": "backward PyLayer PyLayerContext jacobian hessian saved_tensors_hooks",
     "jit": """
@@ -147,6 +150,7 @@ NAMES = {
         ReduceOp all_reduce all_gather all_gather_object broadcast broadcast_object_list reduce reduce_scatter scatter
         scatter_object_list alltoall send recv isend irecv batch_isend_irecv P2POp barrier wait split spawn launch Group
         SpawnContext ChildFailed cluster Cluster RankLost save_state_dict load_state_dict
+        CountFilterEntry ProbabilityEntry ShowClickEntry
     """,
     "distributed.fleet": """
         DistributedStrategy Fleet PaddleCloudRoleMaker Role UserDefinedRoleMaker utils
