@@ -93,7 +93,7 @@ def _places(
     image: tuple[int, int], kernel: list[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
     """Row and column of every tap in every window, `[taps, windows]`, and how many windows there are each way."""
-    found, counts = [], []
+    places, counts = [], []
     steps, pads = pair("deform_conv2d's stride", stride), pair("deform_conv2d's padding", padding)
     for size, k, s, p, d in zip(image, kernel, steps, pads, pair("its dilation", dilation), strict=True):
         if s < 1 or d < 1 or p < 0:
@@ -105,11 +105,11 @@ def _places(
             raise ShapeError(
                 "deform_conv2d: a window reaches beyond the image", f"at most {size + 2 * p}", d * (k - 1) + 1
             )
-        found.append(np.arange(k)[:, None] * d + np.arange(count)[None, :] * s - p)
+        places.append(np.arange(k)[:, None] * d + np.arange(count)[None, :] * s - p)
         counts.append(count)
     shape = (kernel[0], kernel[1], counts[0], counts[1])
-    rows = np.broadcast_to(found[0][:, None, :, None], shape).reshape(kernel[0] * kernel[1], -1)
-    columns = np.broadcast_to(found[1][None, :, None, :], shape).reshape(kernel[0] * kernel[1], -1)
+    rows = np.broadcast_to(places[0][:, None, :, None], shape).reshape(kernel[0] * kernel[1], -1)
+    columns = np.broadcast_to(places[1][None, :, None, :], shape).reshape(kernel[0] * kernel[1], -1)
     return rows, columns, (counts[0], counts[1])
 
 

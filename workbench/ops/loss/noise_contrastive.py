@@ -58,14 +58,14 @@ def _drawn(xp: Any, rng: Any, shape: tuple[int, int], classes: int, sampler: int
     """Classes that stand for what is not there, int64."""
     numbers = rng.uniform(xp, shape, "float64")
     if sampler == UNIFORM:
-        found = xp.floor(numbers * classes)
+        drawn = xp.floor(numbers * classes)
     elif sampler == LOG_UNIFORM:  # the last class is never drawn, as in Paddle
-        found = xp.floor(xp.exp(numbers * math.log(classes))) - 1
-        return xp.clip(found, 0, classes - 2).astype("int64")
+        drawn = xp.floor(xp.exp(numbers * math.log(classes))) - 1
+        return xp.clip(drawn, 0, classes - 2).astype("int64")
     else:
         ends = xp.cumsum(probabilities.astype("float64"))
-        found = xp.searchsorted(ends, numbers * ends[-1], side="right")
-    return xp.minimum(found, classes - 1).astype("int64")
+        drawn = xp.searchsorted(ends, numbers * ends[-1], side="right")
+    return xp.minimum(drawn, classes - 1).astype("int64")
 
 
 def _noise(labels: Any, log: Any, classes: int, count: int, sampler: int, probabilities: Any) -> Any:
@@ -121,8 +121,8 @@ def _back(
     slope = (slope if sample_weight is None else slope * sample_weight).astype(x.dtype)
 
     def of_rows(values: Any, table: Any) -> Any:
-        found = Rows(labels.reshape(-1), values.reshape(-1, table.shape[1]), table.shape[0])
-        return found if is_sparse else found.to_dense(xp)
+        gradient = Rows(labels.reshape(-1), values.reshape(-1, table.shape[1]), table.shape[0])
+        return gradient if is_sparse else gradient.to_dense(xp)
 
     return (
         (slope[:, :, None] * weight[labels]).sum(axis=1),
