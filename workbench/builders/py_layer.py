@@ -15,7 +15,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.spec import agree
 from workbench.ops.flow.py_layer import PY_LAYER
-from workbench.ops.tensor.creation import detach
+from workbench.ops.tensor.assign import detach
 
 Function = Callable[..., Any]
 

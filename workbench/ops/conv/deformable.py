@@ -14,10 +14,10 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import same_dim, shape_text
 from workbench.ops.arguments import one_int, pair
 from workbench.ops.index.along_axis import take_along_axis
-from workbench.ops.math.arithmetic import clip
+from workbench.ops.math.clip import clip
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.unary import FLOOR
-from workbench.ops.tensor.creation import assign, detach
+from workbench.ops.tensor.assign import assign, detach
 from workbench.ops.tensor.shape import reshape
 
 

@@ -20,7 +20,7 @@ from workbench.ops.index.gather import gather
 from workbench.ops.index_range import require_in_range
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import EXP, LOG
-from workbench.ops.tensor.creation import assign
+from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import reshape, unsqueeze
 
 UNIFORM, LOG_UNIFORM, CUSTOM = 0, 1, 2  # Paddle's numbers for how classes are drawn
