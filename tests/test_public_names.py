@@ -216,7 +216,9 @@ NAMES = {
     """,
     "fluid.incubate.fleet": "base collective dist_transpiler parameter_server",
     "fluid.incubate.fleet.dist_transpiler": "DistributeTranspiler",
-    "fluid.incubate.fleet.collective": "Collective CollectiveOptimizer DistributedOptimizer DistributedStrategy fleet",
+    "fluid.incubate.fleet.collective": """
+        Collective CollectiveOptimizer DistributedOptimizer DistributedStrategy TrainStatus fleet
+    """,
     "fluid.incubate.fleet.base": "fleet_base role_maker",
     "fluid.incubate.fleet.base.fleet_base": "DistributedOptimizer Fleet",
     "fluid.incubate.fleet.base.role_maker": """

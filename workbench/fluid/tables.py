@@ -128,6 +128,7 @@ MIXED_PRECISION = {"workbench.precision.program": "AutoMixedPrecisionLists decor
 
 COLLECTIVE = {  # `workbench.fluid.incubate.fleet.collective`
     "workbench.parallel.fleet.base": "DistributedOptimizer",
+    "workbench.parallel.fleet.collective.checkpoints": "TrainStatus",
     "workbench.parallel.fleet.collective.fleet": "Collective=CollectiveFleet fleet",
     "workbench.parallel.fleet.collective.optimizer": "CollectiveOptimizer",
     "workbench.parallel.fleet.collective.strategy": "DistributedStrategy=CollectiveStrategy",
