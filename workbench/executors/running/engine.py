@@ -28,6 +28,7 @@ from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.boundary import require_boundary, require_place_in
 from workbench.executors.running.by_hand import StepByHand
 from workbench.executors.running.compiler import Compiler
+from workbench.executors.running.open_step import OpenStep
 from workbench.executors.running.spec import EngineSpec, between_trainers
 from workbench.executors.running.state import StepState, is_mid_step
 from workbench.executors.running.step_cache import StepCache, one_copy_of
@@ -69,7 +70,8 @@ class Engine:
 
     Attributes:
         state: where the step is, of the whole and its pruned programs. guards: who is told of a NaN in any of them.
-        trainers: who trains together with this process; None if nobody does.
+        trainers: who trains together with this process; None if nobody does. open_step: the step they are at or were,
+            of the whole.
         started: whether strategies are settled, and there are what follows: `replicas`, the devices' scopes; `cache`,
             what steps run; `workspace`, where they do, which pruned programs share with the whole.
         pruned, listed: what `running.pruned` has found out: engines of pruned programs, and updates in fetch lists.
@@ -87,6 +89,7 @@ class Engine:
         self.guards: Guards = Guards() if whole is None else whole.guards
         self.reporter = Reporter(f"executor {self.number}", spec.places)
         self.trainers: Trainers | None = None
+        self.open_step: OpenStep | None = None
         self.started = False
         self._execution = spec.execution
         self.pruned: Cache[Engine] = Cache(_PRUNED)
@@ -99,6 +102,7 @@ class Engine:
         self._splitter: Splitter
         self._compiler: Compiler
         self._runner: StepRunner
+        self._together: OpenStep | None
 
     # Compiling
 
@@ -132,7 +136,8 @@ class Engine:
             self.number, self.workspace, spec, settings, self._compiler, self.replicas, self.state, not separable,
             self._one_copy, self.reporter, self.trainers,
         )  # fmt: skip
-        self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws, self.trainers)
+        together = self._together = None if self.trainers is None else OpenStep(self.trainers, self.state)
+        self._runner = StepRunner(spec, self.replicas, self.state, self.guards, self.reporter, draws, together)
         self.started = True
         the_end.ends_executor(self)
 
@@ -187,11 +192,13 @@ class Engine:
         begun = perf_counter_ns()
         if begun >= between.due:
             between.visit()
-        state, root = self.state, self._root
+        state, root, whole = self.state, self._root, self.whole
         if root.step is not None and is_mid_step(root):
             require_place_in(root.step, state, self.spec.program, feed)
         with root.in_use(self._execution.timeout):
             around = root.step
+            if whole.open_step is not None and around is None:
+                whole.open_step.close()
             outer = None if around is None else state.at
             try:
                 root.step = state
@@ -201,25 +208,27 @@ class Engine:
                 if Fetched in LISTENERS:
                     self.reporter.fetched(state.steps - 1, fetches, results)
             except BaseException as error:
-                is_applied = state.is_applied
-                if self.trainers is not None and not is_applied:
-                    self.trainers.fail(error)
-                state.end(outer)
-                if not is_applied:
-                    self.reporter.failed(state.steps, error)
+                try:
+                    if whole.open_step is not None:
+                        whole.open_step.close(error)
+                finally:
+                    is_applied = state.is_applied
+                    state.end(outer)
+                    if not is_applied:
+                        self.reporter.failed(state.steps, error)
                 raise
             finally:
                 root.step = around
-                if state.drop_for:
-                    self.whole._drop(state.dropped())
+                if state.drop_for and (whole.open_step is None or not whole.open_step.is_open):
+                    whole._drop(state.dropped())
             return results
 
     def _run(self, feed: Any, fetches: Sequence[str], return_numpy: bool, merged: bool) -> list[Any]:
         if the_end.has_come or self.state.broken is not None or not self.started or self.workspace.pool.lost:
             self._get_ready()
-        if self.trainers is not None:
-            self.trainers.begin(self.replicas)
-            self.trainers.compare(self.replicas, self.state.steps)
+        if self._together is not None:
+            self.whole.open_step = self._together
+            self._together.begin(self.replicas, 0 if self._execution._dry_run else self._execution.iterations)
         fed = self._splitter.split(feed)
         guards = self.guards
         if guards.all:
@@ -377,6 +386,8 @@ class Engine:
             state.drop_at_the_end(cause)
             return 0
         with self._alone():
+            if self.whole.open_step is not None:
+                self.whole.open_step.close()
             return self._drop(cause)
 
     def _drop(self, cause: str) -> int:

@@ -16,9 +16,9 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.bound_step import BoundStep, LedPrograms
+from workbench.executors.running.open_step import OpenStep
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.state import StepState
-from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.transaction import Broken, Fill, commit, load
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import moment_of
@@ -26,7 +26,6 @@ from workbench.executors.running.watching.report import Reporter
 from workbench.executors.running.watching.watch import Watched
 from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.tensor import LoDTensor
-from workbench.runtime.undisturbed import undisturbed
 
 StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]  # step, fed, return_numpy, merged
 Way = Callable[[BoundStep, Fed, bool], StepFunction]  # step, fed, merged
@@ -38,7 +37,7 @@ class StepRunner:
 
     Args:
         draws: whether some op draws random numbers anew in every step.
-        trainers: who has to agree before a step is applied, None if nobody does.
+        together: the step as other trainers see it, who have to agree before it is applied; None if nobody has to.
     """
 
     def __init__(
@@ -49,9 +48,9 @@ class StepRunner:
         guards: Guards,
         reporter: Reporter,
         draws: bool,
-        trainers: Trainers | None,
+        together: OpenStep | None,
     ) -> None:
-        self._trainers = trainers
+        self._together = together
         self._spec, self._replicas, self._state = spec, replicas, state
         self._schedules = spec.program.lr_schedulers
         self._guards, self._reporter, self._draws = guards, reporter, draws
@@ -89,8 +88,8 @@ class StepRunner:
         Args:
             phases: what is run: the binding's own programs, those of one thread, or others in their place.
         """
-        if self._trainers is not None:
-            self._trainers.prepare_vote()
+        if self._together is not None:
+            self._together.prepare_vote()
         counters = self.load(step.binding, fed)
         step.speculate(phases.speculative)
         results, fills = step.collector.collect(return_numpy, merged)
@@ -99,7 +98,7 @@ class StepRunner:
             self._call_guards(step, fed)
         self.commit(step, phases.commit, counters, fills)
         if merged and not (step.has_run or self._draws):
-            step.join(self._state.counter, None if self._trainers is None else self._trainers.ballot)
+            step.join(self._state.counter, None if self._together is None else self._together.ballot)
         if step.team is not None:
             step.team.end(perf_counter_ns())
         return results
@@ -157,26 +156,19 @@ class StepRunner:
         self, step: BoundStep, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: list[Fill]
     ) -> None:
         """Apply a step, see `transaction.commit`; with other trainers if all of them do."""
-        if self._trainers is None:
-            self._commit(step, programs, counters, fills)
-            return
         apply = partial(self._commit, step, programs, counters, fills)
+        together = self._together
+        if together is None:
+            apply()
+            return
         try:
-            self._trainers.agree()
+            together.agree(apply)
             apply()
         except BaseException as error:
-            undisturbed(partial(self._stand_by_the_vote, self._trainers, error, apply))
+            together.close(error)
             if not (isinstance(error, Aborted) and self._state.is_applied):  # what another one met came too late
                 raise
-
-    def _stand_by_the_vote(self, trainers: Trainers, error: BaseException, apply: Callable[[], None]) -> None:
-        """Apply the step after all if the others do, whatever came in between.
-
-        Who has given up while the others went on has told them so: the next step is given up on all.
-        """
-        trainers.settle(error)
-        if trainers.is_agreed and not self._state.is_applied and self._state.broken is None:
-            apply()
+        together.applied()
 
     def _commit(
         self, step: BoundStep, programs: Sequence[ThreadProgram], counters: Sequence[LoDTensor], fills: list[Fill]
@@ -215,8 +207,8 @@ class StepRunner:
         assert whole is not None
         if self._schedules:
             self._load_rates(step.binding)
-        if self._trainers is not None:
-            self._trainers.prepare_vote()
+        if self._together is not None:
+            self._together.prepare_vote(partial(self._commit, step, step.alone.commit, [], []))
         looking = bool(self._guards.all)
         if looking and not whole.looks:
             whole.look_at(step.telltales.stretches)
@@ -227,10 +219,14 @@ class StepRunner:
             else:
                 results = self._completed(step, whole, fed)
         except BaseException as error:
-            self._put_in_order(step, whole if not state.is_applied else None, error)
+            if self._together is not None:
+                self._together.close(error)
+            self._put_in_order(step, whole if not state.is_applied else None)
             raise
         if results is None:
             return self._in_parts(step.alone, step, fed, return_numpy, merged)
+        if self._together is not None:
+            self._together.applied()
         if step.team is not None:
             step.team.end(perf_counter_ns())
         return results if return_numpy else list(map(LoDTensor, results))
@@ -258,12 +254,8 @@ class StepRunner:
             self._call_guards(step, fed)
         self.commit(step, step.alone.commit, [], [])
 
-    def _put_in_order(self, step: BoundStep, whole: WholeStep | None, error: BaseException | None = None) -> None:
-        """After a signal: a commit that has begun, or that all trainers have agreed to, is taken to its end."""
-        if whole is not None and self._state.broken is None:
-            apply = partial(self._commit, step, step.alone.commit, [], [])
-            if whole.commits:
-                apply()
-            elif self._trainers is not None and error is not None:
-                undisturbed(partial(self._stand_by_the_vote, self._trainers, error, apply))
+    def _put_in_order(self, step: BoundStep, whole: WholeStep | None) -> None:
+        """After a signal: a commit that has begun is taken to its end."""
+        if whole is not None and whole.commits and self._state.broken is None:
+            self._commit(step, step.alone.commit, [], [])
         step.reset()

@@ -22,7 +22,7 @@ from workbench.runtime.kernels.intrinsics import (
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tape.interpreter import offer
 from workbench.runtime.words import window as words
-from workbench.runtime.words.codes import DONE, ELSEWHERE, FAILED, NAP, ROW_ARGUMENTS, STOPPED
+from workbench.runtime.words.codes import DONE, ELSEWHERE, FAILED, HELD, NAP, ROW_ARGUMENTS, STOPPED
 from workbench.runtime.words.window import (
     BEFORE,
     BEGIN,
@@ -192,8 +192,10 @@ def sum_processes(row):
     now = atomic_load(own + LINE * TAKEN)
     if state[BEGIN] < 0:
         state[BEGIN] = now
-    begin = state[BEGIN]
+    begin, waited = state[BEGIN], 0
     while now < begin + rounds_of(told):
+        if waited > OFFERS + NAPS:  # over rounds of which none was long
+            return HELD
         post(told, state, begin)
         spins = 0
         while least_of_all(state, POSTED) <= now:
@@ -204,6 +206,7 @@ def sum_processes(row):
             post(told, state, begin)  # a place may be free by now, and the others may wait for just this
         if not are_at_the_same(told, state, now % SLOTS):
             return ELSEWHERE
+        waited += max(0, spins - state[SPINS])
         take(told, state, now % SLOTS, (now - begin) * told[STEP])
         now += 1
         atomic_store(own + LINE * TAKEN, now)
