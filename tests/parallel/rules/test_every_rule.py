@@ -1,6 +1,7 @@
 """Every rule of the engine and every row of its table of traps has a test named after it, which runs and can fail.
 
-The rules are those of sections 3 to 6 of the description of the real engine, and the traps those of section 10.
+The rules are those of sections 3 to 7 of the description of the real engine, with the table of role makers, and the
+traps those of section 10.
 """
 
 import re
@@ -15,15 +16,22 @@ import pytest
 from tests.assertions import Helper, skips, suite
 
 TESTS = Path(__file__).parents[2]
-FOLDERS = ("parallel", "graph", "executors", "runtime")
+FOLDERS = ("parallel", "graph", "executors", "runtime", "servers", "processes")
 
 RULES = {
     "x": [*range(9), *range(10, 28), *range(30, 33), *range(40, 48), *range(50, 55), 60, 61],
     "g": [1, 2, *range(10, 19), 20, 21, *range(30, 34), *range(40, 44), *range(50, 56)],
     "b": [1, 2, *range(10, 15)],
     "c": [*range(1, 9)],
+    "t": [*range(1, 13), 20, 21, *range(30, 34)],
+    "f": [*range(1, 7), *range(10, 16)],
     "trap": [*range(1, 30), *range(34, 39)],  # 30 to 33 are about what comes later, see test_traps.py
 }
+ROLE_MAKERS = (
+    "role_maker_base", "user_defined_role_maker", "user_defined_collective_role_maker", "paddle_cloud_role_maker",
+    "paddle_cloud_role_maker_collective", "general_role_maker", "mpi_role_maker", "mpi_symetric_role_maker",
+    "fleet_init", "fleet_split_files",
+)  # fmt: skip
 
 
 @cache
@@ -61,7 +69,16 @@ def is_named(rule: str, number: int, name: str) -> bool:
 
 @pytest.mark.parametrize(("rule", "number"), [(rule, n) for rule, numbers in RULES.items() for n in numbers])
 def test_it_has_a_test_that_runs_and_can_fail(rule, number, collected):
-    named = [test for test in named_tests() if is_named(rule, number, test.name.lower())]
+    require_one([test for test in named_tests() if is_named(rule, number, test.name.lower())], collected)
+
+
+@pytest.mark.parametrize("row", ROLE_MAKERS)
+def test_a_row_of_the_table_of_role_makers_has_a_test_that_runs_and_can_fail(row, collected):
+    require_one([test for test in named_tests() if test.name.startswith(f"test_{row}_")], collected)
+
+
+def require_one(named, collected):
+    """One of these tests runs and can fail."""
     assert named, "no test is named after it"
     there = [test for test in named if test.name in collected]
     assert there, f"pytest finds none of {named}"
@@ -77,5 +94,5 @@ def test_names_are_taken_by_their_whole_number():
 def test_no_test_is_named_after_a_rule_that_does_not_exist():
     known = {(rule, number) for rule, numbers in RULES.items() for number in numbers}
     for test in named_tests():
-        for rule, number in re.findall(r"_(x|g|b|c|trap)_?(\d+)(?=_|[a-z]?_)", test.name.lower()):
+        for rule, number in re.findall(r"_(x|g|b|c|t|f|trap)_?(\d+)(?=_|[a-z]?_)", test.name.lower()):
             assert (rule, int(number)) in known, test
