@@ -341,62 +341,6 @@ BASE_DYGRAPH = {  # `workbench.base.dygraph`
     "workbench.dygraph.tensor.making": "to_variable",
 }
 
-DISTRIBUTED = {  # `workbench.distributed`
-    "workbench.builders.table_entries": "CountFilterEntry ProbabilityEntry ShowClickEntry",
-    "workbench.parallel.launch.spawn": "ChildFailed SpawnContext spawn",
-    "workbench.parallel.groups.group": (
-        "Group destroy_process_group get_group init_parallel_env is_initialized new_group"
-    ),
-    "workbench.parallel.groups.parallel_env": "ParallelEnv get_rank get_world_size",
-    "workbench.parallel.groups.collectives": (
-        "ReduceOp all_gather all_reduce alltoall barrier broadcast reduce reduce_scatter scatter wait"
-    ),
-    "workbench.parallel.groups.messages": "P2POp batch_isend_irecv irecv isend recv send",
-    "workbench.parallel.groups.split": "split",
-    "workbench.parallel.groups.objects": "all_gather_object broadcast_object_list scatter_object_list",
-    "workbench.parallel.groups.checkpoint": "load_state_dict save_state_dict",
-    "workbench.parallel.cluster.cluster": "Cluster",
-    "workbench.experiments.launch.cluster": "cluster",
-    "workbench.parallel.cluster.rank_errors": "RankLost",
-}
-
-FLEET = {  # `workbench.distributed.fleet`
-    "workbench.parallel.fleet.strategy": "DistributedStrategy=FleetStrategy",
-    "workbench.parallel.fleet.unified": (
-        "Fleet=UnifiedFleet barrier_worker distributed_model distributed_optimizer init init_server init_worker "
-        "is_first_worker is_server is_worker run_server save_inference_model save_persistables server_endpoints "
-        "server_index server_num stop_worker worker_endpoints worker_index worker_num"
-    ),
-    "workbench.parallel.roles.cloud": "PaddleCloudRoleMaker",
-    "workbench.parallel.roles.role": "Role",
-    "workbench.parallel.roles.user_defined": "UserDefinedRoleMaker",
-}
-
-FLUID_CORE = {  # `workbench.fluid.core`
-    "workbench.dygraph.tensor.methods": "VarBase=Tensor",
-    "workbench.framework.values.place": "CPUPlace CUDAPlace",
-    "workbench.runtime.scope": "Scope",
-}
-
-FLUID_FRAMEWORK = {  # `workbench.fluid.framework`
-    "workbench.dygraph.dispatch.mode": "in_dygraph_mode=in_dynamic_mode",
-    "workbench.dygraph.dispatch.tracer": "_dygraph_tracer=dygraph_tracer",
-    "workbench.framework.program.guard": "default_main_program default_startup_program program_guard",
-    "workbench.framework.program.program": "Program",
-    "workbench.framework.program.variable": "Variable",
-}
-
-FLUID_DYGRAPH = {  # `workbench.fluid.dygraph`
-    **BASE_DYGRAPH,
-    "workbench.layers.layer": "Layer",
-    "workbench.parallel.data_parallel.layer": "DataParallel",
-    "workbench.parallel.groups.parallel_env": "ParallelEnv",
-}
-
-HYBRID_PARALLEL_UTIL = {  # `workbench.distributed.fleet.utils.hybrid_parallel_util`
-    "workbench.parallel.data_parallel.fused": "fused_allreduce_gradients",
-}
-
 METRIC = {  # `workbench.metric`
     "workbench.metrics.metric": "Metric",
     "workbench.metrics.accuracy": "Accuracy Precision Recall",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.builders.building import Session, initialised, program
+from workbench.builders import default_initializer, fan_initializer
 from workbench.builders import initializer as init
 from workbench.builders.data import data
 from workbench.builders.dense import fc
@@ -37,7 +38,7 @@ class TestFans:
         [((), (1, 1)), ((5,), (5, 5)), ((3, 7), (3, 7)), ((8, 4, 3), (12, 24)), ((6, 2, 3, 5), (30, 90))],
     )
     def test_p12(self, shape, expected):
-        assert init.fans(shape) == expected
+        assert fan_initializer.fans(shape) == expected
 
 
 class TestDistributions:
@@ -77,13 +78,13 @@ class TestDistributions:
     @pytest.mark.parametrize(
         ("initializer", "std"),
         [
-            (init.XavierNormal(), math.sqrt(2 / (2 * SIDE))),
-            (init.XavierNormal(fan_in=50, fan_out=150), math.sqrt(2 / 200)),
-            (init.XavierNormal(fan_out=600), math.sqrt(2 / (SIDE + 600))),
-            (init.KaimingNormal(), math.sqrt(2 / SIDE)),
-            (init.KaimingNormal(fan_in=8), math.sqrt(2 / 8)),
-            (init.KaimingNormal(nonlinearity="tanh"), 5 / 3 / math.sqrt(SIDE)),
-            (init.KaimingNormal(negative_slope=0.5, nonlinearity="leaky_relu"), math.sqrt(2 / 1.25 / SIDE)),
+            (fan_initializer.XavierNormal(), math.sqrt(2 / (2 * SIDE))),
+            (fan_initializer.XavierNormal(fan_in=50, fan_out=150), math.sqrt(2 / 200)),
+            (fan_initializer.XavierNormal(fan_out=600), math.sqrt(2 / (SIDE + 600))),
+            (fan_initializer.KaimingNormal(), math.sqrt(2 / SIDE)),
+            (fan_initializer.KaimingNormal(fan_in=8), math.sqrt(2 / 8)),
+            (fan_initializer.KaimingNormal(nonlinearity="tanh"), 5 / 3 / math.sqrt(SIDE)),
+            (fan_initializer.KaimingNormal(negative_slope=0.5, nonlinearity="leaky_relu"), math.sqrt(2 / 1.25 / SIDE)),
         ],
     )
     def test_normal_by_fans(self, initializer, std):
@@ -92,18 +93,18 @@ class TestDistributions:
     @pytest.mark.parametrize(
         ("initializer", "limit"),
         [
-            (init.XavierUniform(), math.sqrt(6 / (2 * SIDE))),
-            (init.XavierUniform(fan_in=10, fan_out=14), 0.5),
-            (init.KaimingUniform(), math.sqrt(6 / SIDE)),
-            (init.KaimingUniform(fan_in=6), 1.0),
-            (init.KaimingUniform(fan_in=3, nonlinearity="linear"), 1.0),
+            (fan_initializer.XavierUniform(), math.sqrt(6 / (2 * SIDE))),
+            (fan_initializer.XavierUniform(fan_in=10, fan_out=14), 0.5),
+            (fan_initializer.KaimingUniform(), math.sqrt(6 / SIDE)),
+            (fan_initializer.KaimingUniform(fan_in=6), 1.0),
+            (fan_initializer.KaimingUniform(fan_in=3, nonlinearity="linear"), 1.0),
         ],
     )
     def test_uniform_by_fans(self, initializer, limit):
         assert same_distribution(drawn(initializer), stats.uniform(-limit, 2 * limit))
 
     def test_filters_count_the_window(self):
-        values = drawn(init.KaimingUniform(), (64, 6, 5, 5))
+        values = drawn(fan_initializer.KaimingUniform(), (64, 6, 5, 5))
         limit = math.sqrt(6 / 150)
         assert same_distribution(values, stats.uniform(-limit, 2 * limit))
 
@@ -179,11 +180,11 @@ class TestGlobal:
             fc(x, 2)
             fc(x, 2, weight_attr=init.Constant(1.0), bias_attr=ParamAttr(initializer=init.Constant(2.0)))
 
-        init.set_global_initializer(init.Constant(5.0), init.Constant(6.0))
+        default_initializer.set_global_initializer(init.Constant(5.0), init.Constant(6.0))
         try:
             values = initialised(0, build)
         finally:
-            init.set_global_initializer(None)
+            default_initializer.set_global_initializer(None)
         assert [values[n].ravel()[0] for n in ("fc_0.w_0", "fc_0.b_0", "fc_1.w_0", "fc_1.b_0")] == [
             5,
             6,
@@ -194,8 +195,8 @@ class TestGlobal:
 
     def test_wrong_kind(self):
         with pytest.raises(InvalidType, match="bias_init"):
-            init.set_global_initializer(None, 0.0)
-        assert isinstance(init.default_initializer(False), init.XavierUniform)
+            default_initializer.set_global_initializer(None, 0.0)
+        assert isinstance(default_initializer.default_initializer(False), fan_initializer.XavierUniform)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,8 @@ class TestGlobal:
         (lambda: init.Uniform(float("nan"), 0.0), "finite low"),
         (lambda: init.Normal(0.0, -1.0), "at least 0"),
         (lambda: init.TruncatedNormal("0", 1.0), "mean"),
-        (lambda: init.XavierUniform(fan_in=0), "fan_in above 0"),
-        (lambda: init.KaimingNormal(nonlinearity="rely"), "Did you mean 'relu'"),
+        (lambda: fan_initializer.XavierUniform(fan_in=0), "fan_in above 0"),
+        (lambda: fan_initializer.KaimingNormal(nonlinearity="rely"), "Did you mean 'relu'"),
         (lambda: init.Constant("1"), "Constant takes a number"),
         (lambda: init.Assign(["a"]), "Assign takes numbers"),
     ],
@@ -220,13 +221,13 @@ def test_bad_arguments(make, message):
     ("name", "gain"), [("sigmoid", 1), ("conv2d", 1), ("tanh", 5 / 3), ("relu", math.sqrt(2)), ("selu", 0.75)]
 )
 def test_gains(name, gain):
-    assert init.calculate_gain(name) == pytest.approx(gain)
+    assert fan_initializer.calculate_gain(name) == pytest.approx(gain)
 
 
 @given(st.floats(-4, 4))
 def test_gain_of_leaky_relu(slope):
     """leaky_relu(gain * z) has second moment 1 for standard normal z."""
-    gain = init.calculate_gain("leaky_relu", slope)
+    gain = fan_initializer.calculate_gain("leaky_relu", slope)
     second_moment = gain**2 * (1 + slope**2) / 2  # E[max(z, 0)^2] = E[min(z, 0)^2] = 1/2
     assert second_moment == pytest.approx(1.0)
 
@@ -234,8 +235,8 @@ def test_gain_of_leaky_relu(slope):
 @given(st.integers(1, 5000), st.integers(1, 5000))
 def test_xavier_matches_its_definition(fan_in, fan_out):
     """Both have variance 2 / (fan_in + fan_out)."""
-    _, uniform = init.XavierUniform().op((fan_in, fan_out), float32)
-    _, normal = init.XavierNormal().op((fan_in, fan_out), float32)
+    _, uniform = fan_initializer.XavierUniform().op((fan_in, fan_out), float32)
+    _, normal = fan_initializer.XavierNormal().op((fan_in, fan_out), float32)
     assert uniform["max"] ** 2 / 3 == pytest.approx(2 / (fan_in + fan_out))
     assert normal["std"] ** 2 == pytest.approx(2 / (fan_in + fan_out))
     assert uniform["min"] == -uniform["max"]

@@ -77,7 +77,8 @@ AREAS = (
     ),
     Area(
         "open sizes",
-        ("Sizes", "lower_bound", "Formulas", "OpenPlan", "OpenTape", "OpenBinding", "MetaArray", "OpenBindings"),
+        ("Sizes", "lower_bound", "Formulas", "OpenPlan", "PlanForm", "FilledPlan", "OpenTape", "OpenBinding",
+         "MetaArray", "OpenBindings"),
         ("tests/planning/test_sizes.py", "tests/planning/test_open_plans.py"),
     ),
     Area(

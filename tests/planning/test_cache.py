@@ -15,7 +15,7 @@ from tests.parallel.models import Model
 from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
-from workbench.executors.planning.open_plan import FilledPlan
+from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.running import open_bindings
 from workbench.executors.running.bound_step import BoundStep
 from workbench.executors.running.plan_cache import bytes_kept_for

@@ -24,7 +24,8 @@ from workbench.executors.lowering.meta import MetaArray
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
 from workbench.executors.lowering.tape.table import has_kernels
-from workbench.executors.planning.open_plan import FilledPlan, OpenPlan, open_dims, plan_openly
+from workbench.executors.planning.filled_plan import FilledPlan
+from workbench.executors.planning.open_plan import OpenPlan, open_dims, plan_openly
 from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
 from workbench.executors.planning.sizes.size import Size
 from workbench.executors.running import open_bindings, step_cache

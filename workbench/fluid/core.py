@@ -1,5 +1,6 @@
 """Names of `paddle.fluid.core`."""
 
-from workbench.facade import FLUID_CORE, lazy
+from workbench.facade import lazy
+from workbench.fluid.tables import CORE
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid.core", FLUID_CORE)
+__getattr__, __dir__, __all__ = lazy("workbench.fluid.core", CORE)

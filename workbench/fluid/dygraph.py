@@ -1,5 +1,6 @@
 """Names of `paddle.fluid.dygraph`."""
 
-from workbench.facade import FLUID_DYGRAPH, lazy
+from workbench.facade import lazy
+from workbench.fluid.tables import DYGRAPH
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid.dygraph", FLUID_DYGRAPH)
+__getattr__, __dir__, __all__ = lazy("workbench.fluid.dygraph", DYGRAPH)

@@ -1,5 +1,6 @@
 """Names of `paddle.fluid.framework`."""
 
-from workbench.facade import FLUID_FRAMEWORK, lazy
+from workbench.facade import lazy
+from workbench.fluid.tables import FRAMEWORK
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid.framework", FLUID_FRAMEWORK)
+__getattr__, __dir__, __all__ = lazy("workbench.fluid.framework", FRAMEWORK)

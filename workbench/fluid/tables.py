@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench.dygraph.dispatch.mode import static_by_default
-from workbench.facade import BASE, lazy
+from workbench.facade import BASE, BASE_DYGRAPH, lazy
 
 CONTROL_FLOW = {
     "workbench.builders.control_flow": "cond while_loop",
@@ -196,6 +196,27 @@ MODULES = (
     "io", "layers", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
+
+CORE = {  # `workbench.fluid.core`
+    "workbench.dygraph.tensor.methods": "VarBase=Tensor",
+    "workbench.framework.values.place": "CPUPlace CUDAPlace",
+    "workbench.runtime.scope": "Scope",
+}
+
+FRAMEWORK = {  # `workbench.fluid.framework`
+    "workbench.dygraph.dispatch.mode": "in_dygraph_mode=in_dynamic_mode",
+    "workbench.dygraph.dispatch.tracer": "_dygraph_tracer=dygraph_tracer",
+    "workbench.framework.program.guard": "default_main_program default_startup_program program_guard",
+    "workbench.framework.program.program": "Program",
+    "workbench.framework.program.variable": "Variable",
+}
+
+DYGRAPH = {  # `workbench.fluid.dygraph`
+    **BASE_DYGRAPH,
+    "workbench.layers.layer": "Layer",
+    "workbench.parallel.data_parallel.layer": "DataParallel",
+    "workbench.parallel.groups.parallel_env": "ParallelEnv",
+}
 
 
 def first_names(

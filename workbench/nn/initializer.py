@@ -3,10 +3,9 @@
 from workbench.facade import lazy
 
 INITIALIZERS = {
-    "workbench.builders.initializer": (
-        "Assign Constant Initializer KaimingNormal KaimingUniform Normal TruncatedNormal Uniform "
-        "XavierNormal XavierUniform calculate_gain set_global_initializer"
-    ),
+    "workbench.builders.initializer": "Assign Constant Initializer Normal TruncatedNormal Uniform",
+    "workbench.builders.default_initializer": "set_global_initializer",
+    "workbench.builders.fan_initializer": "KaimingNormal KaimingUniform XavierNormal XavierUniform calculate_gain",
     "workbench.builders.shaped_initializer": "Bilinear=BilinearInitializer Dirac Orthogonal",
 }
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.builders.initializer import (
-    Assign,
-    Constant,
-    Initializer,
-    KaimingNormal,
-    KaimingUniform,
-    Normal,
-    TruncatedNormal,
-    Uniform,
-    XavierNormal,
-    XavierUniform,
-)
+from workbench.builders.fan_initializer import KaimingNormal, KaimingUniform, XavierNormal, XavierUniform
+from workbench.builders.initializer import Assign, Constant, Initializer, Normal, TruncatedNormal, Uniform
 from workbench.errors import Unimplemented
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import Shape

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from workbench.config import get_flag
-from workbench.executors.planning.open_plan import FilledPlan
+from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.bound_step import BoundStep
 from workbench.framework.notice import tell

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from workbench import jit
-from workbench.checkpoint.objects import load, save
 from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework.notice import tell
@@ -20,6 +19,7 @@ from workbench.hapi.callbacks.progress import ProgBarLogger
 from workbench.hapi.callbacks.rates import ScheduleCallback
 from workbench.hapi.callbacks.saving import SavingCallback
 from workbench.hapi.callbacks.stopping import EarlyStopping
+from workbench.hapi.training.saved import load_training, prepared_target, save_training
 from workbench.metrics.metric import Metric
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.data_parallel.layer import DataParallel
@@ -27,7 +27,6 @@ from workbench.precision.auto_cast import auto_cast
 from workbench.precision.grad_scaler import GradScaler
 from workbench.runtime.standing import standing
 
-PARAMETERS, STATES = ".pdparams", ".pdopt"
 AMP_KEYS = frozenset({"level", "dtype", "custom_white_list", "custom_black_list", "use_pure_fp16", "use_promote"})
 
 
@@ -345,16 +344,11 @@ class LayerModel:
         Raises:
             InvalidArgument: a path that ends in a folder. OSError: it cannot be written.
         """
-        target = os.fspath(path)
-        if not os.path.basename(target):
-            raise InvalidArgument(f"path has the form FOLDER/NAME, got {target!r}")
-        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-        if not training:
+        target = prepared_target(path)
+        if training:
+            save_training(self.network, self._optimizer, target)
+        else:
             jit.save(self.network, target, input_spec=None if self._inputs is None else listed(self._inputs))
-            return
-        save(self.network.state_dict(), target + PARAMETERS)
-        if self._optimizer is not None and self._optimizer.state_dict():
-            save(self._optimizer.state_dict(), target + STATES)
 
     def load(self, path: str | os.PathLike[str], skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
         """Read what `save` wrote.
@@ -366,20 +360,7 @@ class LayerModel:
         Raises:
             InvalidArgument: a parameter is missing or has another shape. OSError: no such file.
         """
-        source = os.fspath(path)
-        source = source[: -len(PARAMETERS)] if source.endswith(PARAMETERS) else source
-        given, own = load(source + PARAMETERS), self.network.state_dict()
-        fitting = {name: given[name] for name in own if name in given and _fits(given[name], own[name])}
-        if not skip_mismatch and len(fitting) < len(own):
-            wrong = next(name for name in own if name not in fitting)
-            got = f"shape {list(np.shape(given[wrong]))}" if wrong in given else "nothing"
-            expected = f"shape {list(own[wrong].shape)}"
-            raise InvalidArgument(
-                f"{source + PARAMETERS} does not fit parameter {wrong!r}\n  expected: {expected}\n  got:      {got}"
-            )
-        self.network.set_state_dict({**own, **fitting})
-        if self._optimizer is not None and not reset_optimizer and os.path.exists(source + STATES):
-            self._optimizer.set_state_dict(load(source + STATES))
+        load_training(self.network, None if reset_optimizer else self._optimizer, path, skip_mismatch)
 
     def summary(self, input_size: Any = None, dtype: Any = None) -> dict[str, int]:
         """Print the layers with their outputs and parameters; returns the numbers of all and of trainable ones.
@@ -398,10 +379,6 @@ class LayerModel:
             )
         size = input_size if input_size is not None else [tuple(spec.shape) for spec in listed(self._inputs)]
         return summary(self.network, size, dtype)
-
-
-def _fits(value: Any, parameter: Any) -> bool:
-    return list(np.shape(value)) == list(parameter.shape)
 
 
 def _tell_of_others(network: Any) -> None:
