@@ -282,11 +282,6 @@ def sync_batch_norm():
     return {"over_processes": found[0], "alone": found[1]}
 
 
-def captured():
-    net = wb.DataParallel(One())
-    return kind_and_text(lambda: wb.jit.capture(lambda x: net(x).sum().backward())(wb.ones([1])))
-
-
 def differ():
     return kind_and_text(lambda: wb.DataParallel(wb.nn.Linear(2, 3 + rank)))[1]
 
@@ -338,7 +333,6 @@ RULES = [
     sparse,
     trained,
     sync_batch_norm,
-    captured,
     differ,
     failure,
 ]

@@ -188,12 +188,6 @@ def test_sync_batch_norm_takes_its_statistics_over_all_processes(told: Any) -> N
 
 
 @pytest.mark.processes
-def test_a_captured_step_would_not_exchange_gradients_and_is_refused(told: Any) -> None:
-    assert [kind for kind, _ in told["captured"]] == ["Unimplemented"] * 2
-    assert "jit.capture" in told["captured"][0][1]
-
-
-@pytest.mark.processes
 def test_models_that_differ_are_refused_with_the_first_difference(told: Any) -> None:
     first, second = told["differ"]
     assert "another process differs" in first

@@ -53,6 +53,11 @@ def generate(key: str) -> str:
     return _current.get()(key)
 
 
+def current() -> UniqueNameGenerator:
+    """The generator in force."""
+    return _current.get()
+
+
 def switch(generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
     """Make `generator` (default: a fresh one) the current one; returns the one it replaces."""
     return _current.switch(generator if generator is not None else UniqueNameGenerator())

@@ -11,6 +11,7 @@ from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.graph.strategy import BuildStrategy
+from workbench.jit.averaging import among_trainers
 from workbench.jit.recorded_function import RecordedFunction
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
@@ -52,6 +53,8 @@ class CapturedStep(RecordedFunction):
         self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
     ) -> RecordedStep:
         build, execution = self._build or BuildStrategy(), self._execution or ExecutionStrategy()
+        if recorder.averaging.is_in(recorder.leaf_gradients):
+            build = among_trainers(self._build)
         return RecordedStep(
             recorder, recorder.program, feeds, outputs, surroundings, self._draws, self._places, build, execution
         )
@@ -85,6 +88,9 @@ def capture(
     of tensors, and numbers drawn by Python are refused, with the line. Values of tensors from outside that it looks at
     with Python (`if flag:`, `float(scale)`) are as what it reads else: for others it is recorded anew; those that it
     changes itself are refused. Learning-rate schedules are stepped outside.
+
+    In a step through a `DataParallel` model, which every process captures, the gradients of all processes are averaged
+    within the program, and the processes vote: all of them apply the step, or none does.
 
     Args:
         function: takes tensors, arrays and plain values, in lists, tuples and dicts, too; returns such.

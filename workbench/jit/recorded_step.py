@@ -294,4 +294,5 @@ def engine_of(
 ) -> Engine:
     """An engine for a recorded program."""
     build, execution = build or BuildStrategy(), execution or ExecutionStrategy()
-    return Engine(EngineSpec(snapshot(program), tuple(places), loss, build, execution), scope)
+    spec = EngineSpec(snapshot(program), tuple(places), loss, build, execution, begins_alike=True)
+    return Engine(spec, scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
+from workbench.jit.averaging import Averaging, ProcessExchange
 from workbench.jit.leaf_gradients import LeafGradients
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
 from workbench.ops.tensor.assign import ASSIGN
+from workbench.runtime.standing import standing
 
 
 class CaptureRecorder:
@@ -36,6 +38,7 @@ class CaptureRecorder:
     Attributes:
         program, startup: what is recorded; what fills the variables that stand for no tensor.
         bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
+        averaging: whose gradients are means over processes.
         optimizers: those that have updated something. reads: values of tensors that Python looks at.
         is_open: the function is still running.
     """
@@ -49,20 +52,26 @@ class CaptureRecorder:
         self.program.name = name
         self.bindings = TensorBindings(self.program)
         self.leaf_gradients = LeafGradients(self.program, self.bindings, known)
+        self.averaging = Averaging()
         self.optimizers: list[Any] = []
         self.reads = PythonReads(self.bindings.has_memory_of)
         self.is_open = True
+        self._names = names.current()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
-        with program_guard(self.program, self.startup), recording(self):
+        with program_guard(self.program, self.startup), recording(self), self._names_of_all():
             token = witness.set(self.reads)
             try:
                 yield
             finally:
                 witness.reset(token)
                 self.is_open = False
+
+    def _names_of_all(self) -> AbstractContextManager[Any]:
+        """One of several processes names values as the others do, whatever it has named before."""
+        return names.guard() if standing().size > 1 else nullcontext()
 
     def values_read(self) -> list[ReadValue]:
         """The values of tensors from outside that Python has read.
@@ -177,9 +186,13 @@ class CaptureRecorder:
         """Operators appended in the `with` body belong to an update."""
         return self.program.role_guard(role, [self.variable(t) for t in pair])
 
+    def average_over(self, exchange: ProcessExchange) -> None:
+        """Gradients of what a model computes from here on are means over processes."""
+        self.averaging.note(exchange)
+
     def begin_update(self, optimizer: Any, pairs: Sequence[Any]) -> None:
         """States are tensors, made now; the program works on them."""
-        with recording(dynamic_recorder):
+        with recording(dynamic_recorder), names.guard(self._names):
             optimizer.make_states([tensor for tensor, _ in pairs])
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)

@@ -10,11 +10,12 @@ import numpy as np
 
 from workbench.builders.input_spec import InputSpec
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.jit.branches.rewriting import Unfit
 from workbench.jit.branches.translation import Translation
@@ -145,6 +146,12 @@ class StaticFunction(RecordedFunction):
     def _made(
         self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
     ) -> RecordedForward:
+        if recorder.averaging:
+            raise Unimplemented(
+                "a DataParallel model of several processes cannot be part of what jit.to_static runs: its gradients "
+                "would stay in this process\n  call to_static on the model within (DataParallel(to_static(model))), or "
+                f"capture the whole step with jit.capture\n  at {caller()}"
+            )
         block = recorder.program.global_block()
         inputs = [block.var(name) for name in feeds]
         results = [leaf.variable for leaf in leaves(outputs) if isinstance(leaf, CapturedTensor)]

@@ -28,7 +28,7 @@ class AutoCastRecorder:
     def __init__(self, inner: Recorder, policy: Policy) -> None:
         self.inner, self.policy = inner, policy
         self.name, self.zero_dim, self.is_eager = inner.name, inner.zero_dim, inner.is_eager
-        for name in ("gradients_of", "record_all_into"):
+        for name in ("gradients_of", "record_all_into", "average_over"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
 

@@ -88,6 +88,11 @@ class GradientExchange:
         self._restart()
 
     @property
+    def ranks(self) -> Sequence[int]:
+        """Of the processes, in the world."""
+        return tuple(self._group.ranks)
+
+    @property
     def buckets(self) -> list[list[str]]:
         """The names of the parameters of every bucket, in the order in which they are exchanged."""
         return [[self._parameters[n].name for n in bucket.members] for bucket in self._buckets]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.dygraph.tape.arrivals import await_gradients
-from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.guard import in_static_mode
@@ -72,14 +72,20 @@ class DataParallel(Layer):
         )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the model makes of the inputs; the next backward through it exchanges gradients."""
+        """What the model makes of the inputs; the next backward through it exchanges gradients.
+
+        In what `jit.capture` records, the exchange is part of the captured step.
+        """
         exchange = self._exchange if self._syncs and recording_gradients.get() else None
-        if exchange is not None:
-            _require_at_once()
-            exchange.make_ready()
+        if exchange is None:
+            return self._layers(*inputs, **kwargs)
+        recorder: Any = current_recorder()
+        if not recorder.is_eager:
+            recorder.average_over(exchange)
+            return self._layers(*inputs, **kwargs)
+        exchange.make_ready()
         outputs = self._layers(*inputs, **kwargs)
-        if exchange is not None:
-            await_gradients(exchange)
+        await_gradients(exchange)
         return outputs
 
     @contextmanager
@@ -127,19 +133,6 @@ def _require_usable(layers: Any) -> None:
         raise InvalidType(f"DataParallel takes a Layer, got {type(layers).__name__}")
     if not _trained(layers):
         raise InvalidForm("DataParallel: the model has no parameter that is trained, so there is nothing to exchange")
-
-
-def _require_at_once() -> None:
-    """Gradients are exchanged when they are computed, not when a step is recorded.
-
-    Raises:
-        Unimplemented: one is being recorded.
-    """
-    if not getattr(current_recorder(), "is_eager", True):
-        raise Unimplemented(
-            "a DataParallel model of several processes cannot be part of a captured step so far: its gradients would "
-            "stay in this process\n  leave out jit.capture and jit.to_static, or capture the model within no_sync()"
-        )
 
 
 def _group_of(group: Group | None) -> Group | None:
