@@ -150,7 +150,7 @@ def native(compile: bool) -> Iterator[tuple[str, str]]:
     from workbench.runtime.native.library import cache_folder, image_path, obstacle, why_not
 
     if not compile and obstacle() is None and not image_path().exists():
-        yield "compiled", "not yet: the first step does it, or workbench doctor --compile"
+        yield "compiled", "not yet: the first step begins with it and goes on without, workbench doctor --compile waits"
     else:
         with contextlib.redirect_stderr(io.StringIO()):  # the refusal is told here
             yield "compiled", "yes, for this processor" if compiled() else f"no: {why_not()}"

@@ -13,7 +13,7 @@ from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.values.place import Place
 from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
-from workbench.runtime.native.library import kernels
+from workbench.runtime.native.library import kernels_at_hand
 
 
 class Workspace:
@@ -35,10 +35,11 @@ class Workspace:
         self.plans = PlanCache()
         self.arenas: dict[int, DeviceMemory] = {}
         self.scratch: dict[int, Scratch] = {}
+        self._natives = kernels_at_hand() if places[0].kind == "cpu" else None  # for good: others round differently
         self.pool, self.number = self._new_pool(), 0
 
     def _new_pool(self) -> WorkerPool:
-        return WorkerPool(self._timeout, kernels() if self._places[0].kind == "cpu" else None)
+        return WorkerPool(self._timeout, self._natives)
 
     def room_for(self, plan: Plan) -> dict[int, DeviceMemory]:
         """The arenas, large enough for a plan.

@@ -1,5 +1,7 @@
 """Compiles the kernels: `python -m workbench.runtime.native.build FILE` writes their image.
 
+With `--aside` it gives way to other processes.
+
 It runs in processes of its own, one for each processor, so that neither numba nor LLVM takes up room in the one that
 trains.
 """
@@ -217,4 +219,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "--part":
         compile_part(Path(sys.argv[2]), int(sys.argv[3]))
     else:
+        if "--aside" in sys.argv[2:]:
+            os.nice(10)
         write_image(sys.argv[1], *build())

@@ -1,4 +1,8 @@
-"""The compiled kernels of this machine: found in the user's cache, compiled there if they are missing."""
+"""The compiled kernels of this machine: found in the user's cache, compiled there if they are missing.
+
+Who is about to run a step does not wait for that: the compilation goes on beside it, in a process of its own that
+outlives this one, and the step runs as NumPy calls.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,14 @@ from workbench.framework.outside import is_from_outside
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
+from workbench.runtime.standing import standing
 
 _lock = threading.Lock()
 _found: Kernels | None = None
 _refused: str | None = None
+_has_begun_without = False
 _PATIENCE = 300.0  # seconds
+_SERVERS = "PADDLE_PSERVERS_IP_PORT_LIST"  # of a job with parameter servers
 
 
 def kernels() -> Kernels | None:
@@ -48,6 +55,24 @@ def kernels() -> Kernels | None:
                 _refused = str(error)
                 say(f"workbench: steps run as NumPy calls: {error}")
         return _found
+
+
+def kernels_at_hand() -> Kernels | None:
+    """The kernels of this machine if they have been compiled; else somebody begins to, and nobody waits.
+
+    Where several processes were started together they are waited for: all have to run steps in the same way.
+
+    Returns:
+        None also while they are being compiled, which `is_compiling` tells and the user is told once.
+    """
+    if get_flag("FLAGS_cpu_tape") and _found is None and _refused is None and _may_begin_without():
+        return None
+    return kernels()
+
+
+def is_compiling() -> bool:
+    """Whether this process has done without kernels because they are not compiled yet."""
+    return _has_begun_without
 
 
 def why_not() -> str | None:
@@ -99,6 +124,35 @@ def _load_or_compile() -> Kernels:
         return Kernels(path)
 
 
+def _may_begin_without() -> bool:
+    """Whether kernels are being compiled, by a process this one has started or another one."""
+    global _has_begun_without
+    with _lock:
+        try:
+            if obstacle() is not None or image_path().exists() or _is_one_of_several():
+                return False
+            is_begun = _compile_beside(image_path())
+        except (EnforceNotMet, OSError, subprocess.SubprocessError) as error:
+            if is_from_outside(error):
+                raise
+            return False  # who waits for them is told why
+        if is_begun and not _has_begun_without:
+            _has_begun_without = True
+            say(_NOTICE)
+        return is_begun
+
+
+_NOTICE = (
+    "workbench: its kernels are being compiled for this machine, once, in the background. Executors that are made "
+    "before they are ready run as NumPy calls, which is slower and may round differently; `workbench doctor --compile` "
+    "waits for them."
+)
+
+
+def _is_one_of_several() -> bool:
+    return standing().size > 1 or bool(os.environ.get(_SERVERS))
+
+
 def _own_folder() -> Path:
     """A folder only this user can write to: what lies in it is run."""
     folder = cache_folder()
@@ -139,25 +193,51 @@ def _compile(path: Path) -> None:
             return
         say("workbench: compiling its kernels for this machine, once; some seconds")
         done = subprocess.run(
-            [sys.executable, "-m", "workbench.runtime.native.build", str(path)],
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            stdin=subprocess.DEVNULL,
+            _compiler(path), capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL
         )
     if done.returncode:
         raise Unavailable(f"the kernels could not be compiled: {done.stderr.strip()[-500:]}")
 
 
-def _acquire(lock: IO[str]) -> None:
+_compiling: subprocess.Popen[bytes] | None = None
+
+
+def _compile_beside(path: Path) -> bool:
+    """Begin to compile in a process that gives way to others; whether that one, or one of somebody else, is at it."""
+    global _compiling
+    with open(path.parent / "lock", "w") as lock:
+        if not _try_to_lock(lock):
+            return True
+        if path.exists() or (_compiling is not None and _compiling.poll() is not None):
+            return False  # it is done, or has failed: who waits is told why
+        _compiling = subprocess.Popen(
+            [*_compiler(path), "--aside"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is not meant for it
+            pass_fds=[lock.fileno()],  # it holds the lock until it ends
+        )
+    return True
+
+
+def _compiler(path: Path) -> list[str]:
+    return [sys.executable, "-m", "workbench.runtime.native.build", str(path)]
+
+
+def _try_to_lock(lock: IO[str]) -> bool:
     import fcntl
 
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _acquire(lock: IO[str]) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise Unavailable(f"waited {_PATIENCE:g} s for another process that compiles kernels") from None
-            time.sleep(0.05)
+    while not _try_to_lock(lock):
+        if time.monotonic() > deadline:
+            raise Unavailable(f"waited {_PATIENCE:g} s for another process that compiles kernels")
+        time.sleep(0.05)
