@@ -136,10 +136,24 @@ def _sequence() -> Seed:
     return _model("sequence", models.build(body, wb.optimizer.SGD(0.1)), given)
 
 
+def _tables() -> Seed:
+    def body() -> Any:
+        ids, y = static.data("ids", [None, 6], "int64"), static.data("y", [None, 6, 4])
+        table = wb.ParamAttr("table")
+        read = [static.nn.embedding(ids, [9, 4], True, padding_idx=p, param_attr=table) for p in (None, 2)]
+        h = wb.concat([*read, static.nn.embedding(ids, [12, 4], True)], axis=2)
+        return wb.mean(F.square_error_cost(static.nn.fc(h, 4, num_flatten_dims=2), y))
+
+    rng = np.random.default_rng(0)
+    given = {"ids": rng.integers(0, 9, (3, 6)), "y": rng.standard_normal((3, 6, 4), np.float32)}
+    clip = wb.nn.ClipGradByGlobalNorm(0.5)
+    return _model("tables", models.build(body, wb.optimizer.Adam(0.1, lazy_mode=True, grad_clip=clip)), given)
+
+
 def _random_model(number: int) -> Seed:
     random = Random(number)
     model = random_models.random_model(random, random.randint(2, 8))
     return _model(f"random {number}", model, random_models.feed(number, 5))
 
 
-MODELS = [_classifier, _images, _norms, _sequence]
+MODELS = [_classifier, _images, _norms, _sequence, _tables]

@@ -143,6 +143,17 @@ def looped() -> Seed:
     return Seed("a loop", program_to_dict(program), {"x": np.ones((4, 5), np.float32)})
 
 
+def sparse() -> Seed:
+    """A table that is read twice, and the update of the rows that were read."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        ids = static.data("ids", [6], "int64")
+        table = wb.ParamAttr("table")
+        read = [static.nn.embedding(x, [9, 5], is_sparse=True, param_attr=table) for x in (ids, ids)]
+        wb.optimizer.SGD(0.1).minimize(wb.mean(wb.add_n(read)))
+    return Seed("rows of a table", program_to_dict(program), {"ids": np.array([3, 1, 3, 8, 3, 0])})
+
+
 def programs() -> Iterator[Seed]:
     """Every case, its sizes known, and models."""
     with static_mode():
@@ -153,6 +164,7 @@ def programs() -> Iterator[Seed]:
     yield from map(pooled, POOLED)
     yield as_floats()
     yield looped()
+    yield sparse()
 
 
 class _Unchanged(Mutant):

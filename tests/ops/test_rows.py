@@ -110,3 +110,18 @@ def test_parts_of_different_tables_are_refused() -> None:
         add(np, [a, np.ones((4, 2))])
     with pytest.raises(InvalidArgument, match="at least one"):
         add(np, [])
+
+
+def test_values_of_a_row_are_added_in_the_order_they_occur() -> None:
+    """Whatever else is between them, and however many there are: float32 tells in which order."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat([4, 0, 2, 7], [1, 5, 16, 40])
+    rng.shuffle(rows)
+    values = (rng.standard_normal((len(rows), 3)) * 10.0 ** rng.integers(-6, 7, (len(rows), 1))).astype(np.float32)
+    merged = Rows(rows, values, 9).merge(np)
+    assert merged.rows.tolist() == [0, 2, 4, 7]
+    for row, total in zip(merged.rows, merged.values, strict=True):
+        expected = np.zeros(3, np.float32)
+        for value in values[rows == row]:
+            expected += value
+        np.testing.assert_array_equal(total, expected)

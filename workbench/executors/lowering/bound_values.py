@@ -9,9 +9,10 @@ import numpy as np
 
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, sum_in_order
 from workbench.executors.lowering.operands import Cell
+from workbench.executors.lowering.rows_memory import RowsCell
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Plan
-from workbench.framework.values.spec import Spec, spec_of
+from workbench.framework.values.spec import ROWS, Spec, spec_of
 from workbench.graph.ssa import Value
 from workbench.runtime.device import DeviceMemory
 
@@ -53,7 +54,13 @@ class BoundValues:
 
     def cell(self, value: Value) -> Cell:
         """The cell of a value that travels as an object."""
-        return self.cells.setdefault(value, Cell())
+        cell = self.cells.get(value)
+        if cell is None:
+            cell = self.cells[value] = self._new_cell(value)
+        return cell
+
+    def _new_cell(self, value: Value) -> Cell:
+        return RowsCell() if value.spec.kind == ROWS else Cell()
 
     def place_of(self, value: Value) -> Any:
         """The array of a value, or its cell."""

@@ -14,14 +14,16 @@ import numpy as np
 
 from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.meta import MetaArray, MetaScratch
-from workbench.executors.lowering.operands import Call
+from workbench.executors.lowering.operands import Call, Cell
 from workbench.executors.lowering.programs import RowLowering
+from workbench.executors.lowering.rows_memory import OpenRowsCell
 from workbench.executors.lowering.tape.registry import Rule
 from workbench.executors.lowering.tape.segment import NativeFlag
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.sizes.size import Sizes
 from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
+from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import Tape, address
@@ -160,3 +162,6 @@ class MetaValues(BoundValues):
         if type(array) is MetaArray:
             return array
         return MetaArray(address(array), array.shape, array.strides, array.dtype)
+
+    def _new_cell(self, value: Value) -> Cell:
+        return OpenRowsCell() if value.spec.kind == ROWS else super()._new_cell(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -126,14 +126,17 @@ class Context:
 
 def is_dynamic(row: Row) -> bool:
     """Whether an operand travels as an object."""
+    return next(objects_of(row), None) is not None
+
+
+def objects_of(row: Row) -> Iterator[Value]:
+    """The operands that travel as objects."""
     for slots, refs in ((row.node.inputs, row.ins), (row.node.outputs, row.outs)):
         for slot, ref in zip(slots, refs, strict=True):
             if isinstance(slot, list):
-                if any(v is not None and r is None for v, r in zip(slot, ref, strict=True)):
-                    return True
+                yield from (v for v, r in zip(slot, ref, strict=True) if v is not None and r is None)
             elif slot is not None and ref is None:
-                return True
-    return False
+                yield slot
 
 
 def arrays_of(slots: Sequence[Any], context: Context) -> list[Any]:

@@ -182,9 +182,9 @@ def make_plan(
     before = _dependencies(graph, uses)
     native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
     schedule, shares = arrange(graph.nodes, before, shapes.costs, num_threads, native)
-    in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside)
-    patched: set[Value] = set() if memory_options.aside else _patched(graph, uses)
+    in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside, native)
     committed = {uses.writer[value] for value in in_scope}
+    patched: set[Value] = set() if memory_options.aside else _patched(graph, uses, committed)
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
     flat = [gradients_of(node) for node in updates] if memory_options.flat else []
     request = MemoryRequest(
@@ -222,11 +222,14 @@ def _dependencies(graph: Graph, uses: Uses) -> dict[Node, list[Node]]:
     return before
 
 
-def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> tuple[set[Value], set[Value]]:
+def _writes_to_scope(
+    graph: Graph, uses: Uses, shapes: Shapes, aside: bool, native: Collection[Node]
+) -> tuple[set[Value], set[Value]]:
     """Which persistable values updates write in place, and which are staged.
 
     An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
-    has calls prepared for that; so the commit allocates nothing. With `aside` all are staged.
+    has calls prepared for that, or kernels where its gradient is sparse; so the commit allocates nothing. With `aside`
+    all are staged.
     """
     in_scope: set[Value] = set()
     staged: set[Value] = set()
@@ -236,18 +239,20 @@ def _writes_to_scope(graph: Graph, uses: Uses, shapes: Shapes, aside: bool) -> t
         writes = [v for v in node.writes if v.persistable]
         if not writes:
             continue
-        if not aside and is_update(node) and _can_commit(node, uses, shapes):
+        if not aside and is_update(node) and _can_commit(node, uses, shapes, native):
             in_scope.update(writes)
         else:
             staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
     return in_scope, staged
 
 
-def _patched(graph: Graph, uses: Uses) -> set[Value]:
-    """What updates with sparse gradients write, if nothing but a fetch reads it."""
+def _patched(graph: Graph, uses: Uses, committed: Collection[Node]) -> set[Value]:
+    """What updates with sparse gradients write aside, if nothing but a fetch reads it."""
     patched: set[Value] = set()
     for node in graph.nodes:
-        sparse = is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
+        sparse = (
+            node not in committed and is_update(node) and node.is_op and any(v.spec.kind == ROWS for v in node.reads)
+        )
         read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
         kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
         if sparse and kept and not read and node.record.patch is not None:
@@ -255,14 +260,27 @@ def _patched(graph: Graph, uses: Uses) -> set[Value]:
     return patched
 
 
-def _can_commit(node: Node, uses: Uses, shapes: Shapes) -> bool:
+def _can_commit(node: Node, uses: Uses, shapes: Shapes, native: Collection[Node]) -> bool:
     record = find_op(node.attrs["update"]) if node.type == FUSED_UPDATE else node.record
     if record.bind is None:
         return False
     operands = [*values_of(node.inputs), *values_of(node.outputs)]
+    sparse = [v for v in operands if v.spec.kind == ROWS]
+    if sparse:
+        if node not in native or not all(_is_made_natively(v, uses, native) for v in sparse):
+            return False
+        operands = [v for v in operands if v.spec.kind != ROWS]
     if not all(is_static(shapes.specs[v]) and shapes.specs[v].dtype.itemsize > NARROW for v in operands):
         return False  # half precision has no prepared calls, and those of other updates allocate
     return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
+
+
+def _is_made_natively(gradient: Value, uses: Uses, native: Collection[Node]) -> bool:
+    """Whether kernels make a sparse gradient, and those it is made of."""
+    writer = uses.writer.get(gradient)
+    if writer is None or writer not in native:
+        return False
+    return all(_is_made_natively(v, uses, native) for v in writer.value_reads if v.spec.kind == ROWS)
 
 
 def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) -> bool:

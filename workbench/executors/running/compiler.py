@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_plan import Fed
-from workbench.executors.lowering.tape.table import has_kernels, joins_natively
+from workbench.executors.lowering.tape.table import has_kernels, has_kernels_among_trainers, joins_natively
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
+from workbench.executors.planning.shapes import Specs
 from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
@@ -20,7 +21,7 @@ from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes
-from workbench.graph.ssa import Graph, Uses
+from workbench.graph.ssa import Graph, Node, Uses
 from workbench.graph.strategy import Settings
 
 _GRAPHS = 16  # kept per executor
@@ -84,15 +85,21 @@ class Compiler:
         _require_feeds(graph, fed)
         threads = 1 if observed else self.execution.num_threads
         memory_options = OBSERVED if observed else self._memory_options()
-        return make_plan(graph, specs_of(fed), threads, memory_options, given, has_kernels if self.native else None)
+        return make_plan(graph, specs_of(fed), threads, memory_options, given, self._has_kernels)
 
     def plan_openly(
         self, dims: OpenDims, fetches: Sequence[str], fed: Fed, given: frozenset[tuple[str, int]]
     ) -> OpenPlan:  # fmt: skip
         """The plan for feeds of which some dimensions are open."""
         graph = self.graph(fetches, fed.active)
-        threads, has = self.execution.num_threads, has_kernels if self.native else None
-        return plan_openly(dims, graph, threads, self._memory_options(), given, has)
+        threads = self.execution.num_threads
+        return plan_openly(dims, graph, threads, self._memory_options(), given, self._has_kernels)
+
+    @property
+    def _has_kernels(self) -> Callable[[Node, Specs], bool] | None:
+        if not self.native:
+            return None
+        return has_kernels if self.settings.num_trainers == 1 else has_kernels_among_trainers
 
     def _memory_options(self) -> MemoryOptions:
         if self.execution.keep_temporaries:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from workbench.errors import InvalidArgument
 
+_TOGETHER = 16  # values of a row
+
 
 class Patch(NamedTuple):
     """What an update makes of some rows of a table; the others stay.
@@ -93,7 +95,16 @@ class Rows:
             return Rows(rows, self.values[order], self.height)
         values = self.values[order]
         wide = values.astype("float32") if values.dtype.itemsize < 4 else values
-        return Rows(rows[starts], xp.add.reduceat(wide, starts, axis=0).astype(values.dtype), self.height)
+        return Rows(rows[starts], _summed(xp, wide, starts).astype(values.dtype), self.height)
+
+    def require_inside(self) -> None:
+        """Go on only if all rows are rows of the table.
+
+        Raises:
+            InvalidArgument: one is not.
+        """
+        if self.rows.shape[0]:
+            self._require_inside(int(self.rows.min()), int(self.rows.max()))
 
     def _require_inside(self, low: int, high: int) -> None:
         if low < 0 or high >= self.height:
@@ -115,6 +126,24 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"Rows({self.rows.shape[0]} of {self.height}, {self.values.dtype}{list(self.values.shape)})"
+
+
+def _summed(xp: Any, values: Any, starts: Any) -> Any:
+    """The sum of every stretch of `values`, added one after the other (`reduceat` would add in pairs).
+
+    The second of all stretches, then the third …; what is long is then summed by itself.
+    """
+    counts = xp.concatenate([starts[1:], xp.asarray([values.shape[0]])]) - starts
+    totals = values[starts]
+    for nth in range(1, _TOGETHER):
+        more = xp.flatnonzero(counts > nth)
+        if more.shape[0] == 0:
+            return totals
+        totals[more] += values[starts[more] + nth]
+    for n in xp.flatnonzero(counts > _TOGETHER).tolist():
+        begin = int(starts[n])
+        totals[n] = values[begin : begin + int(counts[n])].cumsum(axis=0)[-1]
+    return totals
 
 
 def concat(xp: Any, parts: Sequence[Rows]) -> Rows:

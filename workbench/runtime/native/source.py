@@ -10,7 +10,7 @@ from pathlib import Path
 
 GROUPS = (
     ("conv.columns", "conv.convolutions", "conv.convolution_samples"),
-    ("index.labels", "loss.losses", "nn.norms", "math.sums"),
+    ("index.labels", "index.rows", "loss.losses", "nn.norms", "math.sums"),
     ("conv.convolution_tiles",),
     ("conv.pooling", "tensor.transposes"),
     ("math.vector", "math.whole"),

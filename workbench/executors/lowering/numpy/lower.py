@@ -21,7 +21,7 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import flat
 from workbench.framework.op.ufuncs import bind_expression
-from workbench.framework.values.rows import Rows
+from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import (
     COLLECTIVES,
     FUSED_ELEMENTWISE,
@@ -145,12 +145,25 @@ class _Patching(_Dynamic):
     def __call__(self) -> None:
         ins = [_values(holder) for holder in self.ins]
         patches = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
-        if patches is None or not all(o is None or isinstance(o, Cell) for o in self.outs):
+        if patches is None or not self._keeps_others(ins):
             super().__call__()
             return
         for holder, result in zip(self.outs, patches, strict=True):
-            if holder is not None:
+            if isinstance(holder, Cell):
                 holder.value = result
+            elif isinstance(result, Patch):
+                holder[result.rows] = result.values
+            else:
+                _put(self.node, holder, result)
+
+    def _keeps_others(self, ins: list[Any]) -> bool:
+        """Whether the other rows are where the results go."""
+        record = self.node.record
+        held = {slot.name: value for slot, value in zip(record.inputs, ins, strict=True)}
+        return all(
+            out is None or isinstance(out, Cell) or np.may_share_memory(out, held[record.aliases[slot.name]])
+            for slot, out in zip(record.outputs, self.outs, strict=True)
+        )
 
 
 def _owned(result: Any, ins: list[Any]) -> Any:

@@ -22,16 +22,17 @@ ANY_VIEW, ANY_ELEMENTWISE = "any view", "any element-wise op"  # in place of op 
 RULES: dict[str, Rule] = {}
 INTEGERS: set[str] = set()  # ops whose kernels write integers, too
 OBJECTS: set[str] = set()  # ops with operands that travel as objects in Python, and need not in kernels
+SPARSE: set[str] = set()  # ops that take sparse gradients in kernels, or make them
 
 
 def native(
-    *ops: Op | str, integers: bool = False, objects: bool = False
+    *ops: Op | str, integers: bool = False, objects: bool = False, sparse: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Note a rule for ops, or for nodes of a graph that are none, by their type.
 
     Args:
         integers: its kernels write integers as well as float32.
-        objects: it can do without the operands that have no memory.
+        objects: it can do without the operands that have no memory. sparse: these may be sparse gradients.
     """
     types = [op if isinstance(op, str) else op.type for op in ops]
 
@@ -39,6 +40,7 @@ def native(
         RULES.update(dict.fromkeys(types, rule))
         INTEGERS.update(types if integers else ())
         OBJECTS.update(types if objects else ())
+        SPARSE.update(types if sparse else ())
         return rule
 
     return note

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.operands import arrays_of
+from workbench.executors.lowering.tape.sparse import SparseOperand
 from workbench.executors.lowering.tape.transposes import strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
+from workbench.framework.values.spec import ROWS
 
 Arrays = Sequence[Any]
 
@@ -21,9 +22,20 @@ FLOAT = np.dtype(np.float32)
 
 
 def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:
-    """The arrays of a row: outputs and inputs, in the slots of its op."""
-    context = writer.context
-    return arrays_of(row.node.outputs, context), arrays_of(row.node.inputs, context)
+    """The arrays of a row, outputs and inputs, in the slots of its op; for sparse gradients `SparseOperand`s."""
+    return _slots(writer, row.node.outputs), _slots(writer, row.node.inputs)
+
+
+def _slots(writer: TapeWriter, slots: Sequence[Any]) -> list[Any]:
+    array = writer.context.array
+    return [
+        [None if v is None else SparseOperand(writer, v) if v.spec.kind == ROWS else array(v) for v in slot]
+        if isinstance(slot, list)
+        else None if slot is None
+        else SparseOperand(writer, slot) if slot.spec.kind == ROWS
+        else array(slot)
+        for slot in slots
+    ]  # fmt: skip
 
 
 def require(*conditions: bool) -> None:

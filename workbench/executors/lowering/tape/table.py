@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from workbench.executors.lowering import tape
-from workbench.executors.lowering.tape.registry import INTEGERS, rule_of
+from workbench.executors.lowering.tape.registry import INTEGERS, SPARSE, rule_of
 from workbench.executors.lowering.tape.rules import FLOAT
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.folder import import_all
 from workbench.framework.op.bound_elementwise import steps_of
-from workbench.framework.values.spec import Spec
-from workbench.graph.ssa import Node, Value
+from workbench.framework.values.spec import ROWS, Spec
+from workbench.graph.ssa import BROADCAST, REDUCE, Node, Value
 
 import_all(tape.__name__, tape.__path__)
 
@@ -25,8 +25,20 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
         return False
     written = [specs[v] for v in node.writes]
     read = [specs[v] for v in node.value_reads]
+    if any(spec.kind == ROWS for spec in (*read, *written)):
+        return node.type in SPARSE and all(_is_plain(spec) for spec in (*read, *written))
     dense = all(is_static(spec) for spec in (*read, *written))
     return dense and (node.type in INTEGERS or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+
+
+def has_kernels_among_trainers(node: Node, specs: Mapping[Value, Spec]) -> bool:
+    """The same where sums go over processes, of which kernels make those alone that all devices get."""
+    return node.type not in (REDUCE, BROADCAST) and has_kernels(node, specs)
+
+
+def _is_plain(spec: Spec) -> bool:
+    """Whether kernels take it beside sparse gradients."""
+    return -1 not in spec.shape and spec.dtype.numpy in (FLOAT, np.int64)
 
 
 def joins_natively(node: Node) -> bool:

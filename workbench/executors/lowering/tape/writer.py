@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.executors.lowering.operands import Call, Context, Scratch, is_dynamic
-from workbench.executors.lowering.tape.registry import OBJECTS, Rule, rule_of, writes_once
+from workbench.executors.lowering.operands import Call, Context, Scratch, objects_of
+from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.team import Team
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
@@ -20,6 +20,7 @@ from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.expr.lowered import Lowered
+from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.sum_row import SumRow
 from workbench.runtime.native.blas import sgemm_address
@@ -50,6 +51,12 @@ class _State(NamedTuple):
     team: Any
     held: int
     open_sums: tuple[OpenSum, ...]
+
+
+def _can_be_written(row: Row) -> bool:
+    """Whether the rule of a row can do without the arrays of what travels as an object."""
+    kind = row.node.type
+    return kind in OBJECTS or all(v.spec.kind == ROWS and kind in SPARSE for v in objects_of(row))
 
 
 class TapeWriter:
@@ -110,7 +117,7 @@ class TapeWriter:
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
         rule = rule_of(row.node) if row.node.writes else None
-        if rule is None or (is_dynamic(row) and row.node.type not in OBJECTS):
+        if rule is None or not _can_be_written(row):
             return False
         before = self._state()
         if self._open_sums:

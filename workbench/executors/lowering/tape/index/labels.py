@@ -10,6 +10,7 @@ import numpy as np
 from workbench.executors.lowering.tape.math.sums import with_last
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
+from workbench.executors.lowering.tape.sparse import SparseOperand, memories
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
@@ -65,11 +66,26 @@ def lookup(writer: TapeWriter, row: Row) -> None:
     _take(writer, table, ids, out, padding=row.node.attrs["padding_idx"])
 
 
-@native(LOOKUP_TABLE.backward)
+@native(LOOKUP_TABLE.backward, sparse=True)
 def lookup_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, ids, g) = operands(writer, row)
-    require(g is not None, not row.node.attrs["is_sparse"])
-    _add(writer, g, ids, out, padding=row.node.attrs["padding_idx"])
+    require(g is not None)
+    padding = row.node.attrs["padding_idx"]
+    if isinstance(out, SparseOperand):
+        _note_rows(writer, g, ids, out, padding)
+    else:
+        _add(writer, g, ids, out, padding=padding)
+
+
+def _note_rows(writer: TapeWriter, g: np.ndarray, ids: np.ndarray, out: SparseOperand, padding: int) -> None:
+    """A row of the gradient for every id."""
+    require_plain(g)
+    _require_integers(ids)
+    memories([], [out])
+    rows = out.make(ids.size)
+    writer.row(
+        "rows_of", ids, g, rows.numbers, rows.values, rows.counted, ids.size, rows.height, rows.width, padding
+    )  # fmt: skip
 
 
 @native(scatter_rows)

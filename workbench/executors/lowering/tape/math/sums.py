@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
@@ -200,12 +202,35 @@ def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
 # Lists and norms
 
 
-@native(SUM)
+@native(SUM, sparse=True)
 def add_n(writer: TapeWriter, row: Row) -> None:
     """The terms in order."""
     (out,), (terms,) = operands(writer, row)
-    require_plain(out, *terms)
-    expression(writer, lambda first, *rest: sum(rest, first), [out], terms)
+    if isinstance(out, SparseOperand):
+        join(writer, terms, [out])
+    elif any(isinstance(term, SparseOperand) for term in terms):
+        _add_sparse(writer, terms, out)
+    else:
+        require_plain(out, *terms)
+        expression(writer, _in_order, [out], terms)
+
+
+def _in_order(first: Any, *rest: Any) -> Any:
+    return sum(rest, first)
+
+
+def _add_sparse(writer: TapeWriter, terms: Sequence[Any], out: np.ndarray) -> None:
+    """The sum of tensors and of a sparse gradient."""
+    at = [n for n, term in enumerate(terms) if isinstance(term, SparseOperand)]
+    tables = [term for term in terms if not isinstance(term, SparseOperand)]
+    require(len(at) == 1)
+    require_plain(out, *tables)
+    (rows,) = memories([terms[at[0]]])
+
+    def compute(shape: tuple[int, ...], gradient: Any, others: Sequence[Any], outs: Sequence[np.ndarray]) -> None:
+        expression(writer, _in_order, outs, [*others[: at[0]], gradient, *others[at[0] :]])
+
+    in_two_parts(writer, rows, tables, [out], compute)
 
 
 @native(SUM.backward)
@@ -218,17 +243,23 @@ def add_n_grad(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda g: (g,) * len(wanted), wanted, [g])
 
 
-@native(squared_l2_norm)
+@native(squared_l2_norm, sparse=True)
 def squared_norm(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
-    require_plain(x, out)
+    require_plain(out)
+    if isinstance(x, SparseOperand):
+        (rows,) = memories([x])
+        x = merge(writer, rows).values
+    require_plain(x)
     writer.row("sum_squares", x, out, x.size)
 
 
-@native(clip_by_norm)
+@native(clip_by_norm, sparse=True)
 def clip_by_norm_row(writer: TapeWriter, row: Row) -> None:
     """x limit / max(norm, limit)."""
     (out,), (x,) = operands(writer, row)
+    if isinstance(x, SparseOperand):
+        x = out = merged_into(writer, x, out).values
     require_plain(x, out)
     limit = np.float32(row.node.attrs["max_norm"])
     square, factor = writer.temporary((1,)), writer.temporary((1,))

@@ -10,23 +10,76 @@ import numpy as np
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
+from workbench.executors.lowering.tape.rules import FLOAT, expression, move, operands, require, require_plain
+from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
-from workbench.framework.expr.lowered import lower
+from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.record import find_op
-from workbench.graph.ssa import ALL_REDUCE, FUSED_ALL_REDUCE, FUSED_UPDATE, Node
+from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_UPDATE, REDUCE, Node
 from workbench.ops.update.bound_updates import Split, traced
 from workbench.ops.update.optimizers import UPDATES
+from workbench.runtime.comm.base import sum_order
+from workbench.runtime.native.tape import address
 
 
-@native(*map(find_op, UPDATES))
+@native(*map(find_op, UPDATES), sparse=True)
 def update(writer: TapeWriter, row: Row) -> None:
     """One parameter."""
     outs, ins = operands(writer, row)
-    write_update(writer, row.node.type, row.node.attrs, [outs], ins)
+    if isinstance(ins[1], SparseOperand):
+        _update_rows(writer, row.node.type, row.node.attrs, outs, ins)
+    else:
+        write_update(writer, row.node.type, row.node.attrs, [outs], ins)
+
+
+def _update_rows(
+    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Any], ins: Sequence[Any]
+) -> None:  # fmt: skip
+    """A table of which some rows have a gradient."""
+    body = UPDATES[kind]
+    count = len(ins) - len(body.betas)
+    tables, results = [ins[0], *ins[3:count]], outs[: len(outs) - len(body.betas)]
+    scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
+    touched_only = body.touched_only(**attrs)
+    changed = [(table, out) for table, out in zip(tables, results, strict=True) if out is not None]
+    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*tables, *scalars)))
+    require_plain(*(array for pair in changed for array in pair))
+    require(not touched_only or all(address(table) == address(out) for table, out in changed))
+    (rows,) = memories([ins[1]])
+    like = [tables[0], rows.values, *tables[1:]]
+    formulas = [
+        r for r, out in zip(traced(body.formula, like, scalars, attrs), results, strict=False) if out is not None
+    ]
+    split = Split(len(like), len(like + scalars))
+    remaining = [split.uniform(formula) for formula in formulas]
+    numbers = _computed_once(writer, split, [*like, *scalars])
+
+    def compute(shape: tuple[int, ...], gradient: Any, held: Sequence[Any], outs: Sequence[np.ndarray]) -> None:
+        given = [held[0], gradient, *held[1:], *scalars, *numbers]
+        writer.vector(lower(remaining, [None if a is None else a.dtype for a in given]), shape, given, outs)
+
+    in_two_parts(writer, rows, tables, [out for _, out in changed], compute, touched_only)
+    _move_powers(writer, body.betas, attrs, ins[count:], outs[len(results) :])
+
+
+def _computed_once(writer: TapeWriter, split: Split, given: Sequence[Any]) -> list[np.ndarray]:
+    """The numbers that depend on rate and powers alone."""
+    numbers = [writer.temporary(()) for _ in split.expressions]
+    if numbers:
+        writer.vector(lower(split.expressions, [None if a is None else a.dtype for a in given]), (), given, numbers)
+    return numbers
+
+
+def _move_powers(
+    writer: TapeWriter, betas: Sequence[str], attrs: dict[str, Any], powers: Sequence[Any], outs: Sequence[Any]
+) -> None:  # fmt: skip
+    """The powers of beta for the next step."""
+    for out, power, beta in zip(outs, powers, betas, strict=True):
+        if out is not None:
+            expression(writer, lambda x, number=attrs[beta]: x * number, [out], [power])
 
 
 def write_update(
@@ -52,20 +105,11 @@ def write_update(
     split = Split(len(held), len(held + scalars))
     remaining = [split.uniform(r) for r, _ in wanted]
     given = [*held, *scalars]
-    numbers = [writer.temporary(()) for _ in split.expressions]
-    if numbers:
-        writer.vector(lower(split.expressions, [None if a is None else a.dtype for a in given]), (), given, numbers)
-    given += numbers
+    given += _computed_once(writer, split, given)
     form = lower(remaining, [None if a is None else a.dtype for a in given])
     writer.vector(form, held[0].shape, given, [out for _, out in wanted])
     new_powers = powers or outs[0][len(outs[0]) - len(body.betas) :]
-    for out, power, beta in zip(new_powers, powers or ins[count:], body.betas, strict=True):
-        if out is not None:
-            _multiply(writer, power, attrs[beta], out)
-
-
-def _multiply(writer: TapeWriter, array: np.ndarray, number: float, out: np.ndarray) -> None:
-    expression(writer, lambda x: x * number, [out], [array])
+    _move_powers(writer, body.betas, attrs, powers or ins[count:], new_powers)
 
 
 @native(FUSED_UPDATE)
@@ -135,15 +179,48 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
     for ins, outs in members:
         require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*ins, *outs)))
     for number, (ins, outs) in enumerate(members):
-        inputs = [Expr("input", value=i, dtype=FLOAT) for i in range(len(ins))]
-        total: Any = inputs[0]
-        for term in inputs[1:]:
-            total = total + term
         try:
-            writer.vector(lower([total] * len(outs), [FLOAT] * len(ins)), ins[0].shape, ins, outs)
+            writer.vector(_sum_of(ins, len(outs)), ins[0].shape, ins, outs)
         except Unsuitable:
             assert number == 0, "members of one collective have one shape"
             raise
+
+
+def _sum_of(parts: Sequence[np.ndarray], copies: int) -> Lowered:
+    """The sum of arrays in order, so many times."""
+    first, *others = [Expr("input", value=i, dtype=FLOAT) for i in range(len(parts))]
+    total: Any = first
+    for term in others:
+        total = total + term
+    return lower([total] * copies, [FLOAT] * len(parts))
+
+
+@native(REDUCE, sparse=True)
+def reduce(writer: TapeWriter, row: Row) -> None:
+    """The sum over the devices, to one of them; of sparse gradients all their rows, in device order."""
+    node, context = row.node, writer.context
+    require(context.comm.computes_here)
+    (results,), (parts,) = operands(writer, row)
+    if isinstance(parts[0], SparseOperand):
+        join(writer, parts, results)
+        return
+    require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*parts, *results)))
+    order = sum_order(len(parts), node.attrs["root"])
+    writer.vector(_sum_of([parts[i] for i in order], 1), parts[0].shape, [parts[i] for i in order], results)
+
+
+@native(BROADCAST, sparse=True)
+def broadcast(writer: TapeWriter, row: Row) -> None:
+    """What one device has, for the others."""
+    require(writer.context.comm.computes_here)
+    (results,), ((part,),) = operands(writer, row)
+    if isinstance(part, SparseOperand):
+        (rows,) = memories([part], results)
+        for result in results:
+            result.show(rows)
+        return
+    for result in results:
+        move(writer, part, result)
 
 
 def _sum_over_processes(writer: TapeWriter, row: Row) -> None:

@@ -1,0 +1,111 @@
+"""Sparse gradients: rows of a table and their numbers, of which a word tells how many there are.
+
+A row may come several times, which means the sum. Nothing here takes time that depends on how high the table is, and
+sums are taken in the order in which rows come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, function, ints
+from workbench.runtime.kernels.loss.losses import labels_fit
+from workbench.runtime.kernels.math.sums import add, fill
+from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.tensor.transposes import copy_floats
+from workbench.runtime.words.codes import DECLINED, DONE
+from workbench.runtime.words.rows import DIGIT, DIGITS
+
+F = np.float32
+
+
+@kernel(INTS, INT, INTS, INT, INTS, INT, INT, INT, INT)
+def rows_of(ids, g, numbers, values, counted, count, height, width, padding):
+    """The gradient of a table: a row for every id, zeros where that is `padding`."""
+    if not labels_fit(ids, count, height, 0):
+        return DECLINED
+    for i in range(count):
+        numbers[i] = ids[i]
+        to = values + 4 * width * i
+        if ids[i] == padding:
+            fill((to,), (), (F(0),), width)
+        else:
+            copy_floats(g + 4 * width * i, to, width)
+    counted[0] = count
+    return DONE
+
+
+@kernel(INTS, INT, INTS, INTS, INT, INTS, INT, INT, INT, INT)
+def join_rows(numbers, values, counted, to_numbers, to_values, to_counted, is_first, most, room, width):
+    """Put rows behind those that are there; there are none before the first."""
+    before = 0 if is_first else to_counted[0]
+    count = counted[0]
+    for i in range(count):
+        to_numbers[before + i] = numbers[i]
+    copy_floats(values, to_values + 4 * width * before, count * width)
+    to_counted[0] = before + count
+    return DONE
+
+
+@function
+def sort_by_number(numbers, order, other, tally, count):
+    """Where rows are, in ascending order of their numbers, equal ones as they come; the address of the result."""
+    largest = 0
+    for i in range(count):
+        order[i] = i
+        largest = max(largest, numbers[i])
+    source, target = address_of(order), address_of(other)
+    shift = 0
+    while largest >> shift:
+        _sort_by_digit(numbers, ints(source), ints(target), tally, count, shift)
+        source, target = target, source
+        shift += DIGIT
+    return source
+
+
+@function
+def _sort_by_digit(numbers, source, target, tally, count, shift):
+    for digit in range(DIGITS):
+        tally[digit] = 0
+    for i in range(count):
+        tally[(numbers[i] >> shift) & (DIGITS - 1)] += 1
+    begin = 0
+    for digit in range(DIGITS):
+        begin, tally[digit] = begin + tally[digit], begin
+    for i in range(count):
+        at = source[i]
+        digit = (numbers[at] >> shift) & (DIGITS - 1)
+        target[tally[digit]] = at
+        tally[digit] += 1
+
+
+@kernel(INTS, INT, INTS, INTS, INTS, INTS, INTS, INT, INTS, INT, INT)
+def merge_rows(numbers, values, counted, order, other, tally, merged, sums, kept, most, width):
+    """Every row once, in ascending order; behind the last one there is room for `most`, filled with zeros."""
+    count, last = counted[0], -1
+    sorted_ = ints(sort_by_number(numbers, order, other, tally, count))
+    for i in range(count):
+        at = sorted_[i]
+        value = values + 4 * width * at
+        if last >= 0 and merged[last] == numbers[at]:
+            total = sums + 4 * width * last
+            add((total,), (total, value), (), width)
+        else:
+            last += 1
+            merged[last] = numbers[at]
+            copy_floats(value, sums + 4 * width * last, width)
+    kept[0] = last + 1
+    for i in range(last + 1, most):
+        merged[i] = 0
+    fill((sums + 4 * width * (last + 1),), (), (F(0),), (most - last - 1) * width)
+    return DONE
+
+
+@kernel(INT, INTS, INTS, INT, INT, INT, INT)
+def put_rows(values, numbers, counted, out, most, height, width):
+    """out[numbers[i]] = values[i]; no number comes twice."""
+    if not 0 <= counted[0] <= most or not labels_fit(numbers, counted[0], height, 0):
+        return DECLINED
+    for i in range(counted[0]):
+        copy_floats(values + 4 * width * i, out + 4 * width * numbers[i], width)
+    return DONE
