@@ -11,8 +11,11 @@ from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tape.interpreter import walk
 from workbench.runtime.words.codes import AT, DECLINED, DONE, FULL, HELD, PAUSED, START
 from workbench.runtime.words.loop import (
+    BEFORE,
     BEGUN,
+    FROM,
     IS_FIRST,
+    IS_INSIDE,
     LEFT,
     LOOK,
     NEXT,
@@ -46,10 +49,19 @@ def walk_through(state_address):
 
 @kernel(INT, INT, INTS)
 def begin_loop(condition, body, loop):
-    """No pass has been made."""
+    """No pass has been made; what runs before have kept stays for the loop around this one."""
     rewind(condition)
     rewind(body)
+    loop[BEFORE] = loop[BEFORE] + loop[TRIP] if loop[IS_INSIDE] else 0
     loop[TRIP], loop[NEXT] = 0, LOOK
+    return DONE
+
+
+@kernel(INTS, INTS)
+def begin_inside(inner, loop):
+    """Nothing has been kept of a loop inside another one, where that begins and is in none itself."""
+    if not loop[IS_INSIDE]:
+        inner[TRIP] = inner[BEFORE] = 0
     return DONE
 
 
@@ -64,7 +76,7 @@ def repeat(condition, body, goes_on, loop):
             loop[NEXT] = PASS if goes_on[0] else OVER
         if loop[NEXT] == OVER:
             return DONE
-        if loop[RECORD] and loop[TRIP] == loop[ROOM]:
+        if loop[RECORD] and loop[BEFORE] + loop[TRIP] == loop[ROOM]:
             return FULL
         status = walk_through(body)
         if status != DONE:
@@ -75,11 +87,11 @@ def repeat(condition, body, goes_on, loop):
 
 
 @kernel(INT, INTS, INTS)
-def begin_way_back(body, loop, back):
-    """All passes are left; declined where the loop has not come to its end in kernels."""
+def begin_way_back(body, run, back):
+    """All passes of a run are left; declined where it has not come to its end in kernels."""
     rewind(body)
-    back[LEFT], back[BEGUN], back[IS_FIRST] = loop[TRIP], 0, 1
-    return DONE if loop[NEXT] == OVER else DECLINED
+    back[LEFT], back[BEGUN], back[IS_FIRST], back[FROM] = run[TRIP], 0, 1, run[BEFORE]
+    return DONE if run[NEXT] == OVER else DECLINED
 
 
 @kernel(INT, INTS, INTS)
@@ -101,7 +113,7 @@ def go_back(body, loop, back):
 @kernel(BYTES, INT, INTS, INT)
 def keep(source, count, loop, offset):
     """Bytes of this pass into its record."""
-    record = truths(loop[RECORDS] + loop[TRIP] * loop[RECORD] + offset)
+    record = truths(loop[RECORDS] + (loop[BEFORE] + loop[TRIP]) * loop[RECORD] + offset)
     for i in range(count):
         record[i] = source[i]
     return DONE
@@ -110,7 +122,7 @@ def keep(source, count, loop, offset):
 @kernel(BYTES, INT, INTS, INT, INTS)
 def give_back(out, count, loop, offset, back):
     """Bytes that were kept of the pass the way back is at."""
-    record = truths(loop[RECORDS] + back[LEFT] * loop[RECORD] + offset)
+    record = truths(loop[RECORDS] + (back[FROM] + back[LEFT]) * loop[RECORD] + offset)
     for i in range(count):
         out[i] = record[i]
     return DONE

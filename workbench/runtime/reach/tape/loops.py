@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches
 from workbench.runtime.words.codes import STATE_WORDS
-from workbench.runtime.words.loop import LOOP_WORDS
+from workbench.runtime.words.loop import LOOP_WORDS, RUN_WORDS
 
 _STATE, _LOOP = WORD * STATE_WORDS, WORD * LOOP_WORDS
 
@@ -21,9 +21,14 @@ def repeat(condition: Any, body: Any, goes_on: Any, loop: Any) -> Any:
     return _STATE, _STATE, 1, _LOOP
 
 
-@reaches("body", "loop", "back")
-def begin_way_back(body: Any, loop: Any, back: Any) -> Any:
-    return _STATE, _LOOP, _LOOP
+@reaches("inner", "loop")
+def begin_inside(inner: Any, loop: Any) -> Any:
+    return _LOOP, _LOOP
+
+
+@reaches("body", "run", "back")
+def begin_way_back(body: Any, run: Any, back: Any) -> Any:
+    return _STATE, WORD * RUN_WORDS, _LOOP
 
 
 @reaches("body", "loop", "back")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.flow.memory import FlowMemory, arrays_of, of_arrays
 from workbench.executors.lowering.tape.flow.sub_tape import SubTape, require_memory, settled
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import require
@@ -32,29 +33,40 @@ class BranchMemory:
 
     def __init__(self, predicate: np.ndarray) -> None:
         self.is_made = lines(1)
-        self.parts: dict[str, dict[str, np.ndarray]] = {}
+        self.parts: dict[str, dict[str, Any]] = {}
         self._predicate = predicate
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it, to be kept by a loop around it."""
-        parts = {f"{side} {name}": part for side in SIDES for name, part in self.parts[side].items()}
-        return {"predicate": self._predicate, **parts}
+        arrays = {"predicate": self._predicate}
+        for side in SIDES:
+            for name, part in self.parts[side].items():
+                arrays.update(arrays_of(f"{side} {name}", part))
+        return arrays
 
     def like(self, arrays: Mapping[str, np.ndarray]) -> BranchMemory:
-        """What was kept of it."""
         other = BranchMemory(arrays["predicate"])
         other.is_made[0] = 1
-        other.parts = {side: {name: arrays[f"{side} {name}"] for name in self.parts[side]} for side in SIDES}
+        other.parts = {
+            side: {name: of_arrays(f"{side} {name}", part, arrays) for name, part in self.parts[side].items()}
+            for side in SIDES
+        }
         return other
 
     def stack(self) -> Stack | None:
-        """The same as the body of the op makes it; None if it has not run in kernels."""
         if not self.is_made[0]:
             return None
         parts = self.parts[SIDES[0] if self._predicate.all() else SIDES[1]]
         stack = Stack()
-        stack.push(list(parts), [part.copy() for part in parts.values()])
+        stack.push(
+            list(parts), [part.stack() if isinstance(part, FlowMemory) else part.copy() for part in parts.values()]
+        )
         return stack
+
+    def loops(self) -> Iterator[Any]:
+        for side in SIDES:
+            for part in self.parts[side].values():
+                if isinstance(part, FlowMemory):
+                    yield from part.loops()
 
 
 @native(cond_op, objects=True)

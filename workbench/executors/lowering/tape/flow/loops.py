@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.flow.branches import BranchMemory
+from workbench.executors.lowering.tape.flow.memory import FlowMemory, of_arrays
 from workbench.executors.lowering.tape.flow.sub_tape import SubTape, cleared, read_by_value, require_memory, settled
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, move, require
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import LOOK_UP, TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.graph.ssa import Value
+from workbench.graph.ssa import FETCH, Value
 from workbench.ops.flow.control_flow import Stack, while_grad_op, while_op
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import address
@@ -29,32 +30,31 @@ class LoopMemory:
     """What a loop in kernels keeps of every pass, for its gradient.
 
     Args:
-        wanted: the names whose values the gradient reads; of others it sees the shape.
+        wanted: the names whose values the gradient reads; of others it sees the shape. None: of all.
 
     Attributes:
-        words: of the loop.
+        words: of the loop; run: those of them that tell what its latest run, or another one, has kept.
         parts: the arrays it is made of, as they are in the pass that runs; offsets: where they are in a record.
     """
 
-    def __init__(self, wanted: set[str]) -> None:
+    def __init__(self, wanted: set[str] | None) -> None:
         self.words = lines(words.LOOP_WORDS)
+        self.run = self.words[: words.RUN_WORDS]
         self.parts: dict[str, np.ndarray] = {}
         self.offsets: dict[str, int] = {}
         self._wanted, self._names = wanted, list[str]()
-        self._branches: dict[str, BranchMemory] = {}
+        self._inside: dict[str, FlowMemory] = {}
         self._records = np.empty(0, np.uint8)
 
     def keep(self, body: SubTape, name: str, kept: Any) -> None:
-        """Write the rows that keep a value, or what a branch leaves for its gradient."""
-        if isinstance(kept, BranchMemory):
-            self._branches[name] = kept
+        """Write the rows that keep a value, or what control flow in the body leaves for its gradient."""
+        if isinstance(kept, FlowMemory):
+            self._inside[name] = kept
             for part, array in kept.arrays().items():
                 self._keep(body, f"{name} {part}", array)
-            return
-        require(isinstance(kept, np.ndarray))  # a loop inside keeps what cannot be told beforehand
-        if name not in self._names:
+        elif name not in self._names:
             self._names.append(name)
-            self._keep(body, name, kept, name in self._wanted)
+            self._keep(body, name, kept, self._wanted is None or name in self._wanted)
 
     def _keep(self, body: SubTape, name: str, array: np.ndarray, is_wanted: bool = True) -> None:
         self.parts[name] = array
@@ -69,10 +69,17 @@ class LoopMemory:
         """Look at signals every `LOOK_UP` seconds, as far as that can be told: a pass takes about so long."""
         self.words[words.PATIENCE] = min(max(int(LOOK_UP / max(seconds, _LEAST_SECONDS)), 1), _MOST_PASSES)
 
+    def begin(self, writer: TapeWriter) -> None:
+        """Write the rows that let loops inside keep their runs from here on, one behind the other."""
+        for kept in self._inside.values():
+            for loop in kept.loops():
+                loop.words[words.IS_INSIDE] = 1
+                writer.row("begin_inside", loop.words, self.words)
+
     def grow(self) -> None:
         """Memory for twice as many passes, if there is none left."""
         room, record = int(self.words[words.ROOM]), int(self.words[words.RECORD])
-        if not record or self.words[words.TRIP] < room:
+        if not record or self.words[words.BEFORE] + self.words[words.TRIP] < room:
             return
         larger = np.empty((2 * room or _FIRST_ROOM) * record, np.uint8)
         larger[: self._records.size] = self._records
@@ -87,27 +94,36 @@ class LoopMemory:
     def release(self) -> int:
         """Keep nothing of the passes there were; how many bytes that frees."""
         freed, self._records = self._records.nbytes, np.empty(0, np.uint8)
-        self.words[[words.ROOM, words.RECORDS, words.NEXT]] = 0, 0, words.LOOK
+        self.words[[words.ROOM, words.RECORDS, words.TRIP, words.BEFORE, words.NEXT]] = 0, 0, 0, 0, words.LOOK
         return freed
 
     def stack(self) -> Stack | None:
-        """The same as the body of the op makes it; None if the loop did not come to its end in kernels."""
-        if self.words[words.NEXT] != words.OVER:
+        if self.run[words.NEXT] != words.OVER:
             return None
         stack = Stack()
-        for trip in range(int(self.words[words.TRIP])):
-            begin = trip * int(self.words[words.RECORD])
+        for trip in range(int(self.run[words.TRIP])):
+            begin = int(self.run[words.BEFORE] + trip) * int(self.words[words.RECORD])
             parts = {name: self._of_pass(begin, name) for name in self.parts}
-            branches = [branch.stack() for branch in self.branches(parts).values()]
-            stack.push([*self._names, *self._branches], [*(parts[name] for name in self._names), *branches])
+            inside = [kept.stack() for kept in self.inside(parts).values()]
+            stack.push([*self._names, *self._inside], [*(parts[name] for name in self._names), *inside])
         return stack
 
-    def branches(self, parts: Mapping[str, np.ndarray]) -> dict[str, BranchMemory]:
-        """What branches in the body have left in a pass, by name, of the parts of that pass."""
-        return {
-            name: branch.like({part: parts[f"{name} {part}"] for part in branch.arrays()})
-            for name, branch in self._branches.items()
-        }
+    def inside(self, parts: Mapping[str, np.ndarray]) -> dict[str, FlowMemory]:
+        """What control flow in the body has left in a pass, by name, of the parts of that pass."""
+        return {name: of_arrays(name, kept, parts) for name, kept in self._inside.items()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"run": self.run}
+
+    def like(self, arrays: Mapping[str, np.ndarray]) -> LoopMemory:
+        other = copy(self)
+        other.run = arrays["run"]
+        return other
+
+    def loops(self) -> Iterator[LoopMemory]:
+        yield self
+        for kept in self._inside.values():
+            yield from kept.loops()
 
     def _of_pass(self, begin: int, name: str) -> np.ndarray:
         like = self.parts[name]
@@ -139,6 +155,7 @@ def while_loop(writer: TapeWriter, row: Row) -> None:
         memory.keep(body, name, results[name])
     body.move_all([(results[name], variable) for name, variable in zip(attrs["body_outs"], variables, strict=True)])
     memory.pause_after(condition.seconds + body.seconds)
+    memory.begin(writer)
     writer.tape.growing.append(memory.grow)
     writer.context.held.append((node.place, memory))
     states = condition.close(), body.close()
@@ -154,10 +171,12 @@ def while_loop(writer: TapeWriter, row: Row) -> None:
         writer.context.memories[node.outputs[1]] = memory
 
 
-def _wanted_of(writer: TapeWriter, saved: Value | None) -> set[str]:
-    """Names whose values the gradient of a loop reads."""
+def _wanted_of(writer: TapeWriter, saved: Value | None) -> set[str] | None:
+    """Names whose values the gradient of a loop reads; None, for all, where a loop around it keeps them."""
     graph = writer.context.graph
     readers = [node for node in graph.nodes if saved in node.reads] if saved is not None and graph is not None else []
+    if any(reader.type == FETCH for reader in readers):
+        return None
     require(all(reader.type == while_grad_op.type for reader in readers))
     return set().union(*(read_by_value(reader.attrs["grad_block"]) for reader in readers))
 
@@ -179,7 +198,7 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
             body.row("give_back", given[name], like.nbytes, memory.words, memory.offsets[name], back)
     carried = [body.new(grad) for grad in grads]
     given.update(zip(attrs["seeds"], carried, strict=True))
-    given.update(memory.branches(given))
+    given.update(memory.inside(given))
     results = body.block(attrs["grad_block"], given, [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n])
     totals = _add_up(writer, body, node.outputs[1], [results.get(name) for name in attrs["input_grads"]], back)
     _hand_on(body, carried, [results.get(name) for name in attrs["x_grads"]])
@@ -188,7 +207,7 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
         cleared(writer, total)
     for grad, variable in zip(grads, carried, strict=True):
         move(writer, grad, variable)
-    writer.row("begin_way_back", state, memory.words, back)
+    writer.row("begin_way_back", state, memory.run, back)
     writer.row("go_back", state, memory.words, back)
     for out, variable in zip(node.outputs[0], carried, strict=True):
         if out is not None:
