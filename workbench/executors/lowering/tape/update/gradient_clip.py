@@ -8,7 +8,7 @@ from workbench.executors.lowering.tape.sparse import SparseOperand, memories, me
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.math.arithmetic import CLIP
+from workbench.ops.math.clip import CLIP
 from workbench.ops.update.gradient_clip import clip_rows, multiply_rows
 
 
