@@ -67,10 +67,10 @@ def memories(operands: Sequence[Any], makes: Sequence[Any] = ()) -> list[RowsMem
         raise Unsuitable
     for out in makes:
         out.cell.promise()
-    found = [x.cell.memory for x in operands]
-    if None in found:
+    there = [x.cell.memory for x in operands]
+    if None in there:
         raise Unsettled("how many rows a sparse gradient has has to be known")
-    return found
+    return there
 
 
 class Merged(NamedTuple):
