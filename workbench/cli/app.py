@@ -108,7 +108,7 @@ def doctor(
 @app.command()
 def bench(
     workloads: Annotated[
-        list[str] | None, typer.Argument(help="tiny, mlp, deep, lenet, encoder; all of them when left out.")
+        list[str] | None, typer.Argument(help="tiny, mlp, deep, lenet, encoder, or rows of --table; all when left out.")
     ] = None,
     devices: Annotated[int, typer.Option(min=1, help="CPU devices a step runs on.")] = 2,
     seconds: Annotated[float, typer.Option(min=0.0, help="Seconds a workload is measured.")] = 2.0,
@@ -118,6 +118,13 @@ def bench(
     growth: Annotated[
         bool, typer.Option("--growth", help="Print instead how time grows with devices and ops, and memory.")
     ] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Print instead programs as people bring them, beside other libraries.")
+    ] = False,
+    torch: Annotated[
+        str | None, typer.Option(metavar="PYTHON", help="With --table: a Python that has PyTorch, if not this one.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="With --table: how often all take their turn.")] = 3,
 ) -> None:
     """Measure training steps, beside the time their arithmetic and their bytes take at this machine's own rates.
 
@@ -126,5 +133,9 @@ def bench(
     from workbench.cli import bench as command
 
     with one_line_failures("bench"):
-        for line in command.report(workloads or [], devices, seconds, profile, growth):
+        if table:
+            lines = command.table(workloads or [], {"torch": torch}, rounds, seconds)
+        else:
+            lines = command.report(workloads or [], devices, seconds, profile, growth)
+        for line in lines:
             typer.echo(line)

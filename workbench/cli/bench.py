@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from workbench.cli.doctor import TAPE, numerics, processor_name, usable_processors
 from workbench.cli.failure import CommandError
@@ -37,6 +38,46 @@ def report(
         yield from growths(names, devices)
     else:
         yield from rooflines(names, devices, seconds)
+
+
+def table(names: Sequence[str], interpreters: Mapping[str, str | None], rounds: int, seconds: float) -> Iterator[str]:
+    """Programs as people bring them, beside the libraries that are installed; a row is shown when it is measured.
+
+    Args:
+        names: of rows, all if empty. interpreters: by library, a Python that has it; None looks in this one.
+
+    Raises:
+        CommandError: there is no such row.
+    """
+    from workbench.experiments.bench.row import all_rows
+    from workbench.experiments.bench.table import measure_row, pythons
+
+    rows = all_rows()
+    for name in names:
+        if name not in rows:
+            raise CommandError(f"no row {name!r}; there are {', '.join(rows)}")
+    yield from header(1)
+    chosen = pythons(interpreters)
+    missing = [library for library in interpreters if library not in chosen]
+    yield f"beside {', '.join(chosen) or 'nobody'}" + (f"; not installed: {', '.join(missing)}" if missing else "")
+    yield f"times  a step of the row's first line; medians of {rounds} rounds, in which all take turns"
+    for name in names or rows:
+        yield ""
+        yield f"{name}: {rows[name].about}; wanted: {rows[name].wanted}"
+        yield f"  {'':<12}{'median ms':>12}{'times':>8}{'first s':>9}{'growth MiB':>12}{'of floor':>10}   loss"
+        for line in measure_row(rows[name], chosen, rounds, seconds):
+            yield f"  {line.name:<12}{line_text(line)}"
+
+
+def line_text(line: Any) -> str:
+    if line.failure:
+        return f"failed: {line.failure}"
+    last = line.runs[-1]
+    share = f"{line.share:.0%}" if line.share is not None else ""
+    return (
+        f"{line.median * 1e3:>12,.3f}{line.times:>8.2f}{line.first:>9.2f}{line.growth / MIB:>12,.0f}{share:>10}   "
+        f"{last.losses[0]:.4f} -> {last.losses[-1]:.4f}"
+    )
 
 
 def header(devices: int) -> Iterator[str]:
