@@ -74,19 +74,19 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
+def by_hand(port: int, program: str, *arguments: list[str]) -> list[str]:
+    """What two trainers and a server print, each started by itself, with its own arguments if there are several."""
     if find_spec("grpc") is None:
         pytest.skip("processes that MPI has not started need grpcio: pip install -e '.[ps]'")
-    port = free_port()
     shared = {"PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port}", "PADDLE_TRAINERS_NUM": "2"}
     own = [{"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(i)} for i in range(2)]
     own.append({"TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(port)})
     started = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAMS / "servers.py"), "sync"], env={**environment(), **shared, **one},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, str(PROGRAMS / program), *arguments[number % len(arguments)]],
+            env={**environment(), **shared, **one}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
-        for one in own
+        for number, one in enumerate(own)
     ]  # fmt: skip
     try:
         said = [process.communicate(timeout=LIMIT) for process in started]
@@ -94,13 +94,57 @@ def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
         for process in started:
             process.kill()
     assert [process.returncode for process in started] == [0, 0, 0], said
-    assert values(said[0][0]) == values(said[1][0]) == [[0.7, 0.4, 0.1]] and "served" in said[2][0]
+    return [out for out, _ in said]
+
+
+def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
+    first, second, server = by_hand(free_port(), "servers.py", ["sync"])
+    assert values(first) == values(second) == [[0.7, 0.4, 0.1]] and "served" in server
 
 
 @pytest.mark.parametrize("mode", ["nccl2", "grad_allreduce", "local_sgd"])
 def test_f5_trainers_without_servers_take_the_mean(tmp_path: Path, mode: str) -> None:
     """The mean gradient is 3; with SGD the mean of the parameters is the same (T-33)."""
     assert values(launched(tmp_path, ["-n", "2"], "collective.py", mode)) == [[0.7, 0.4, 0.1]] * 2
+
+
+# Programs of 1.x without a fleet
+
+
+def test_t10_t11_a_transpiled_program_trains_with_a_server_that_ends_by_itself(tmp_path: Path) -> None:
+    said = launched(tmp_path, SERVERS, "transpiled.py", "pserver_sync")
+    assert values(said) == [[0.7, 0.4, 0.1]] * 2 and said.count("served") == 1
+
+
+def test_t5_t7_servers_that_do_not_wait_apply_gradients_in_full() -> None:
+    """Started by hand: three times 2 and three times 4, each by 0.1."""
+    first, second, server = by_hand(free_port(), "transpiled.py", ["pserver_async"])
+    assert min(one[-1] for one in (*values(first), *values(second))) == -0.8 and "served" in server
+
+
+def test_t21_t30_t31_transpiled_trainers_take_the_mean(tmp_path: Path) -> None:
+    said = launched(tmp_path, ["-n", "2"], "transpiled.py", "nccl2", "grad_allreduce", "local_sgd")
+    assert values(said) == [[0.7, 0.4, 0.1]] * 6
+
+
+# Fleets by every role maker; that of PaddleCloud is in the others
+
+
+def test_user_defined_role_maker_makes_a_fleet_that_is_started_by_hand() -> None:
+    port = free_port()
+    told = ["user_defined", f"127.0.0.1:{port}", "2"]
+    own = [[*told, "trainer", "0"], [*told, "trainer", "1"], [*told, "server", "0"]]
+    first, second, server = by_hand(port, "roles.py", *own)
+    assert values(first) == values(second) == [[0.7, 0.4, 0.1]] and "served" in server
+
+
+@pytest.mark.parametrize(
+    ("maker", "options", "servers"),
+    [("user_defined_collective", ["-n", "2"], 0), ("general", SERVERS, 1), ("mpi_symetric", ["-n", "4"], 2)],
+)
+def test_role_makers_make_a_fleet(tmp_path: Path, maker: str, options: list[str], servers: int) -> None:
+    said = launched(tmp_path, options, "roles.py", maker, str(tmp_path))
+    assert values(said) == [[0.7, 0.4, 0.1]] * 2 and said.count("served") == servers
 
 
 UNIFIED = """
