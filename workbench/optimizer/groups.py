@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from workbench.errors import InvalidArgument, InvalidType, did_you_mean
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, did_you_mean
+from workbench.framework.program.variable import Variable
 from workbench.optimizer.checks import checked_parameters
 
 Check = Callable[[str, str, Any], Any]
@@ -70,6 +71,24 @@ class Groups:
     def fields_of(self, parameter: Any) -> dict[str, Any] | None:
         """What the group of a parameter has instead of the optimizer's fields; None without groups."""
         return self._own.get(parameter.name) if self._own else None
+
+    def tensors(self, what: str) -> list[Any]:
+        """The parameters, which are tensors of dynamic mode.
+
+        Raises:
+            PreconditionNotMet: there are none, or they belong to a program; `what` says what is asked of them.
+        """
+        if self.parameters is None:
+            raise PreconditionNotMet(
+                f"{what} works on tensors of dynamic mode: make the optimizer with parameters=layer.parameters(); "
+                "a program is trained by minimize(loss)"
+            )
+        if any(isinstance(p, str | Variable) for p in self.parameters):
+            raise PreconditionNotMet(
+                f"{what} works in dynamic mode only; the parameters of this optimizer belong to a Program, "
+                "which is trained by minimize(loss)"
+            )
+        return self.parameters
 
 
 def _is_grouped(parameters: Any) -> bool:

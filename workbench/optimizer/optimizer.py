@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any
 
 import workbench.ops  # noqa: F401  (registers the ops updates are made of)
 from workbench.autodiff import append_backward
@@ -25,31 +25,28 @@ from workbench.framework.op.recorder import current_recorder
 from workbench.framework.program.guard import default_startup_program, program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.framework.program.roles import LR_SCHED, OPTIMIZE
+from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.undo import unchanged_on_error
 from workbench.framework.program.variable import Parameter, Variable
-from workbench.framework.values.dtype import float32
 from workbench.optimizer.checks import (
     Pairs,
     are_tensors,
-    checked_clip,
-    checked_number,
     checked_pairs,
     checked_parameters,
     checked_rate,
 )
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption, Groups
+from workbench.optimizer.groups import Groups
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.lr.schedule import ConstantRate
 from workbench.optimizer.parameter_update import ParameterUpdate
-from workbench.optimizer.regularizer import add_decay, as_regularizer
 from workbench.optimizer.role import role_of
 from workbench.optimizer.second_update import tell_of_second_update, updated_for
-from workbench.optimizer.states import MASTER, Accumulator, ProgramStates, States, TensorStates, is_half
+from workbench.optimizer.states import MASTER, ProgramStates, States, TensorStates
+from workbench.optimizer.update_rule import UpdateRule, clipped_and_decayed
 
 
-class Optimizer:
+class Optimizer(UpdateRule):
     """Base class. A subclass names its update op and states, and gives the op's attributes.
 
     Args:
@@ -83,14 +80,6 @@ class Optimizer:
         ['fc_0.w_0', 'fc_0.b_0']
     """
 
-    op_type = ""
-    options: ClassVar[dict[str, GroupOption]] = {
-        "learning_rate": GroupOption("_rate_factor", checked_number),
-        "weight_decay": GroupOption("_regularizer", lambda owner, what, value: as_regularizer(value, owner)),
-        "grad_clip": GroupOption("_grad_clip", lambda owner, what, value: checked_clip(owner, value)),
-    }
-    """What a group of parameters may have of its own."""
-
     def __init__(
         self,
         learning_rate: float | LRScheduler = 0.001,
@@ -100,36 +89,12 @@ class Optimizer:
         name: str | None = None,
     ) -> None:
         self._learning_rate = checked_rate(type(self).__name__, learning_rate)
-        self._regularizer = as_regularizer(weight_decay, type(self).__name__)
-        self._grad_clip = checked_clip(type(self).__name__, grad_clip)
-        if not (name is None or isinstance(name, str)):
-            raise InvalidType(f"{type(self).__name__} takes a string or None as name, got {name!r}")
-        self._name = name
-        self._rate_factor: float | None = None
-        self._multi_precision = False
+        super().__init__(weight_decay, grad_clip, name)
         self._programs: dict[int, ProgramStates] = {}
         self._tensors = TensorStates()
         self._updates: dict[int, ParameterUpdate] = {}
         self._of_groups: dict[int, Optimizer] = {}
         self._groups = Groups(type(self).__name__, parameters, self.options)
-
-    # What a subclass says
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        """The states every parameter has."""
-        return ()
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        """Attributes of a parameter's update op."""
-        return {}
-
-    def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
-        """The rate of one update: `rate`, or what a rule that looks at norms makes of it.
-
-        Args:
-            held: what is updated, the parameter or its float32 copy.
-        """
-        return rate
 
     # From loss to updates
 
@@ -222,7 +187,7 @@ class Optimizer:
             states = self._programs.setdefault(program.uid, ProgramStates(program, startup))
             states.startup = startup
             ordered = sorted(pairs, key=lambda pair: pair[0].name)
-            decayed = self._decayed(ordered)
+            decayed = clipped_and_decayed(ordered, self._settings)
             self._make_states(states, [parameter for parameter, _ in ordered])
             return [self._update(states, *each) for each in decayed]
 
@@ -248,20 +213,6 @@ class Optimizer:
             vars(own).update(fields)
         return own
 
-    def _decayed(self, pairs: Pairs) -> list[tuple[Any, Any, Any]]:
-        """(parameter, raw gradient, clipped and decayed gradient)."""
-        clips: dict[int, tuple[ClipGradBase, Pairs]] = {}
-        for parameter, grad in pairs:
-            clip = self._settings(parameter)._grad_clip
-            if clip is not None:
-                clips.setdefault(id(clip), (clip, []))[1].append((parameter, grad))
-        clipped = {p.name: g for clip, members in clips.values() for p, g in clip(members)}
-        return [(p, raw, self._with_decay(p, raw, clipped.get(p.name, raw))) for p, raw in pairs]
-
-    def _with_decay(self, parameter: Any, raw: Any, grad: Any) -> Any:
-        with role_of(parameter, OPTIMIZE, [parameter, raw]):
-            return add_decay(parameter, grad, self._settings(parameter)._regularizer)
-
     def _update(self, states: States, parameter: Any, raw: Any, grad: Any) -> Any:
         return self._apply_one(self._update_of(parameter, states), states, parameter, raw, grad)
 
@@ -279,30 +230,6 @@ class Optimizer:
             if not isinstance(parameter, Variable):
                 self._updates[id(parameter)] = known
         return known
-
-    def has_master(self, parameter: Any) -> bool:
-        """Whether a float32 copy of the parameter is what is updated."""
-        return self._multi_precision and is_half(parameter.dtype)
-
-    def states_of(self, parameter: Any, states: States) -> dict[str, Any]:
-        """The states of a parameter by the slots of the update op."""
-        prefix = f"{self._name}_" if self._name else ""
-        dtype = parameter.dtype
-        if self.has_master(parameter):
-            states.master(parameter)
-            dtype = float32
-        return {kind.slot: states.of(parameter, kind, prefix, dtype) for kind in self.accumulators()}
-
-    def rate_of(self, parameter: Any, states: States) -> Any:
-        """The rate, through a `scale` if the parameter has a factor of its own."""
-        rate = states.rate(parameter.dtype)
-        factor = self._rate_factor
-        if factor is None:
-            factor = getattr(parameter, "optimize_attr", {}).get("learning_rate", 1.0)
-        if factor == 1.0:
-            return rate
-        with role_of(parameter, OPTIMIZE | LR_SCHED):
-            return rate * factor
 
     # The rate
 
@@ -365,7 +292,7 @@ class Optimizer:
 
     def clear_grad(self, set_to_zero: bool = True) -> None:
         """Make the gradients of all parameters zero, or None."""
-        for parameter in self._own_tensors(f"{type(self).__name__}.clear_grad()"):
+        for parameter in self._groups.tensors(f"{type(self).__name__}.clear_grad()"):
             if not parameter.stop_gradient:
                 parameter.clear_gradient(set_to_zero)
 
@@ -378,22 +305,8 @@ class Optimizer:
             raise InvalidType(
                 f"{owner}.minimize takes a Tensor, or a Variable of a static Program, as loss, got {loss!r}"
             )
-        chosen = checked_parameters("minimize", parameters) or self._own_tensors(f"{owner}.step()")
+        chosen = checked_parameters("minimize", parameters) or self._groups.tensors(f"{owner}.step()")
         return [(p, p.grad) for p in chosen if not p.stop_gradient and p.grad is not None]
-
-    def _own_tensors(self, what: str) -> list[Any]:
-        own = self._groups.parameters
-        if own is None:
-            raise PreconditionNotMet(
-                f"{what} works on tensors of dynamic mode: make the optimizer with parameters=layer.parameters(); "
-                "a program is trained by minimize(loss)"
-            )
-        if any(isinstance(p, str | Variable) for p in own):
-            raise PreconditionNotMet(
-                f"{what} works in dynamic mode only; the parameters of this optimizer belong to a Program, "
-                "which is trained by minimize(loss)"
-            )
-        return own
 
     def _update_tensors(self, pairs: Pairs) -> None:
         if not pairs:
@@ -402,7 +315,7 @@ class Optimizer:
             recorder = current_recorder()
             recorder.begin_update(self, pairs)
             self.refresh_rate()
-            decayed = self._decayed(sorted(pairs, key=lambda pair: pair[0].name))
+            decayed = clipped_and_decayed(sorted(pairs, key=lambda pair: pair[0].name), self._settings)
             updates = [self._update_of(parameter, self._tensors) for parameter, _, _ in decayed]
             record_all_into = getattr(recorder, "record_all_into", None)  # of what computes at once
             if record_all_into is not None:

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.op.write import OpWrite
 from workbench.ops.math.cast import CAST
 from workbench.optimizer.states import States
-
-
-class UpdateRule(Protocol):
-    """What an optimizer says of its updates; see `Optimizer`."""
-
-    op_type: str
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        """Attributes of a parameter's update op."""
-
-    def states_of(self, parameter: Any, states: States) -> dict[str, Any]:
-        """The states of a parameter by the slots of the update op."""
-
-    def has_master(self, parameter: Any) -> bool:
-        """Whether a float32 copy of the parameter is what is updated."""
-
-    def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
-        """The rate of one update."""
-
-    def rate_of(self, parameter: Any, states: States) -> Any:
-        """The rate, times the factor of the parameter."""
+from workbench.optimizer.update_rule import UpdateRule
 
 
 class ParameterUpdate:

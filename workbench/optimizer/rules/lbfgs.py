@@ -12,6 +12,7 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.rules.line_search import strong_wolfe
+from workbench.optimizer.update_rule import clipped_and_decayed
 
 Closure = Callable[[], Any]
 Vector = np.ndarray
@@ -143,18 +144,18 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Vector:
         """The gradients, clipped and decayed, as one vector; zeros where there is none."""
-        own = self._own_tensors("LBFGS.step()")
+        own = self._groups.tensors("LBFGS.step()")
         with recording_gradients.replaced(False):
             pairs = [(p, p.grad) for p in own if p.grad is not None]
-            grads = {id(p): np.asarray(g) for p, _, g in self._decayed(pairs)}
+            grads = {id(p): np.asarray(g) for p, _, g in clipped_and_decayed(pairs, self._settings)}
         return np.concatenate([np.ravel(grads.get(id(p), np.zeros(p.shape, p.dtype.numpy))) for p in own])
 
     def _point(self) -> Vector:
-        return np.concatenate([np.ravel(np.asarray(p)) for p in self._own_tensors("LBFGS.step()")])
+        return np.concatenate([np.ravel(np.asarray(p)) for p in self._groups.tensors("LBFGS.step()")])
 
     def _move_to(self, point: Vector) -> None:
         start = 0
-        for parameter in self._own_tensors("LBFGS.step()"):
+        for parameter in self._groups.tensors("LBFGS.step()"):
             end = start + parameter.size
             parameter.set_value(point[start:end].reshape(parameter.shape).astype(parameter.dtype.numpy))
             start = end
