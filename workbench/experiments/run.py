@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from enum import StrEnum
-from numbers import Real
 from typing import Any
 
 from workbench import between
-from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, described, did_you_mean
+from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
 from workbench.experiments.first_nan import FirstNaN
+from workbench.experiments.run_state import FINISHED, Evaluated, State, Underway
+from workbench.experiments.steered import POLL_S, Steered, seconds_of
 from workbench.framework.paths import path_text
 from workbench.runtime.ending import the_end
 
-_POLL = 0.02  # seconds between looks at a flag
 
-
-class State(StrEnum):
-    """Where a run stands."""
-
-    READY = "ready"
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-    DONE = "done"
-    FAILED = "failed"
-
-
-FINISHED = (State.STOPPED, State.DONE, State.FAILED)
-
-
-class Evaluated(dict[str, float]):
-    """What evaluating validation data after a step gave; a step itself gives a plain dict."""
-
-
-class Underway(dict[str, float]):
-    """What a step gave behind which others have been begun: a run does not hold between them."""
-
-
-class Run:
+class Run(Steered):
     """A training run.
-
-    The threads talk through plain flags that are polled, not through locks and events: a Ctrl-C may land in the
-    middle of a lock's own code and leave it held for ever.
 
     Attributes:
         name: what progress displays call it.
@@ -73,8 +45,8 @@ class Run:
         steps: int | None,
         epochs: int | None = None,
     ) -> None:
+        super().__init__()
         self.name, self.steps = name, steps
-        self.step = 0
         self.epoch = 0
         self.epochs = epochs
         self.history: dict[str, list[float]] = {}
@@ -98,12 +70,7 @@ class Run:
         self._observers: list[Callable[[Run], None]] = []
         self._is_underway = False  # what was yielded last has steps behind it that have been begun
         self._lookers = 0  # of them those that want the run at rest
-        self._started = False
-        self._held = False
-        self._until = 0  # a held run goes on to this step
-        self._holding = False
-        self._savers: list[object] = []  # who wait for a boundary, or write what stands there
-        self._stopping = self._enough = False
+        self._enough = False
         self._outcome: State | None = None
         self._ended = False
         self._is_elsewhere = False
@@ -118,14 +85,6 @@ class Run:
         if not self._started:
             return State.READY
         return State.PAUSED if self._holds and not (self._stopping or self._is_underway) else State.RUNNING
-
-    @property
-    def _holds(self) -> bool:
-        return self._held and self.step >= self._until
-
-    def may_begin(self, step: int) -> bool:
-        """Whether a step may be begun behind so many, before these are known: nobody wants the run to hold there."""
-        return not (self._stopping or self._savers or (self._held and step >= self._until))
 
     @property
     def is_looked_at(self) -> bool:
@@ -171,59 +130,12 @@ class Run:
             raise
         return self
 
-    def pause(self, timeout: float = 0.0) -> bool:
-        """Hold at the next step boundary; nothing happens to a finished run.
-
-        Args:
-            timeout: seconds to wait for that boundary; without waiting, a step in flight is still completed.
-
-        Returns:
-            whether no step is in flight, so that nothing changes until `resume()`.
-        """
-        seconds = _seconds("timeout", timeout)
-        self._until, self._held = 0, True
-        return self._comes_to_rest(0, seconds) or not self._started
-
-    def _comes_to_rest(self, until: int, timeout: float) -> bool:
-        """Wait for the boundary behind a step where a held run waits; whether it is there, or has ended."""
-        deadline = time.monotonic() + timeout
-        while not (rests := self.finished or (self._holding and self.step >= until)) and time.monotonic() < deadline:
-            between.rest(_POLL)
-        return rests
-
-    def resume(self) -> None:
-        """Go on after a pause."""
-        self._held = False
-
-    def advance(self, steps: int = 1, timeout: float = 0.0) -> bool:
-        """Run so many steps more and hold there; what was paused is paused again then.
-
-        Args:
-            timeout: seconds to wait until they have been made.
-
-        Returns:
-            whether they have, or the run has ended before.
-
-        Raises:
-            InvalidArgument: steps below 1.
-        """
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise InvalidArgument(f"advance takes a number of steps of at least 1, got {described(steps)}")
-        seconds = _seconds("timeout", timeout)
-        until = max(self.step, self._until if self._held else 0) + steps
-        self._until, self._held = until, True
-        return self._comes_to_rest(until, seconds)
-
-    def stop(self) -> None:
-        """End at the next step boundary; the step in flight is completed."""
-        self._stopping = True
-
     def end(self, seconds: float) -> None:
         """The process ends: stop, and wait at most so long for the step in flight."""
         self.stop()
         deadline = time.monotonic() + seconds
         while not self._ended and time.monotonic() < deadline:
-            time.sleep(_POLL)
+            time.sleep(POLL_S)
 
     def stay_behind(self) -> None:
         """This is a child process, to which the thread of the run has not come along: here no further step is made."""
@@ -258,7 +170,7 @@ class Run:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
         self._require_here("saved")
         template = _file_name(self.name) if path is None else path_text(path)
-        deadline, saver = time.monotonic() + _seconds("timeout", timeout), object()
+        deadline, saver = time.monotonic() + seconds_of("timeout", timeout), object()
         try:
             if not (self.is_here() or self._is_let_in(saver, deadline) or not self._started):
                 raise TimeoutError(f"run {self.name!r} did not come to a step boundary within {timeout:g} s")
@@ -268,13 +180,6 @@ class Run:
             return written
         finally:
             self._savers[:] = [other for other in self._savers if other is not saver]
-
-    def _is_let_in(self, saver: object, deadline: float) -> bool:
-        """Have the run held at a step boundary; but first it goes on from the one where others had it held."""
-        while self._holding and not (self._holds or self.finished) and time.monotonic() < deadline:
-            between.rest(_POLL)
-        self._savers.append(saver)
-        return self._comes_to_rest(0, deadline - time.monotonic())
 
     def add_checkpoint(self, step: int, path: str) -> None:
         """Note a checkpoint that has been written; what was in that file before is not there any more."""
@@ -331,16 +236,16 @@ class Run:
         self._require_here("waited for")
         if self.is_here():
             raise PreconditionNotMet(f"run {self.name!r} cannot wait for itself; call wait() outside its observers")
-        deadline = None if timeout is None else time.monotonic() + _seconds("timeout", timeout)
+        deadline = None if timeout is None else time.monotonic() + seconds_of("timeout", timeout)
         try:
             while not self._ended:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(f"run {self.name!r} is {self.state} at step {self.step} after {timeout} s")
-                between.rest(_POLL)
+                between.rest(POLL_S)
         except KeyboardInterrupt as interrupt:
             self.stop()
             while not self._ended:  # a second Ctrl-C leaves here; the step in flight applies whole or not at all
-                between.rest(_POLL)
+                between.rest(POLL_S)
             interrupt.args = (f"run {self.name!r} was stopped after step {self.step}",)
             raise
         if self.error is not None and not self._seen:
@@ -352,11 +257,6 @@ class Run:
     def finished(self) -> bool:
         """Whether no further step will come."""
         return self.state in FINISHED
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether it was asked to end at the next step boundary."""
-        return self._stopping
 
     def is_here(self) -> bool:
         """Whether the caller is on the thread of this run."""
@@ -422,17 +322,6 @@ class Run:
             if close is not None:
                 close()
 
-    def _may_go_on(self) -> bool:
-        while self._is_to_hold():
-            self._holding = True
-            while self._is_to_hold():
-                time.sleep(_POLL)
-            self._holding = False  # and look again: somebody may have taken it to hold in between
-        return not self._stopping
-
-    def _is_to_hold(self) -> bool:
-        return bool(self._holds or self._savers) and not self._stopping
-
     def _notify(self) -> None:
         for observer in tuple(self._observers):
             observer(self)
@@ -451,12 +340,6 @@ class Run:
         shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
         nan = f", {self.first_nan.title}" if self.first_nan is not None else ""
         return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''}{nan})"
-
-
-def _seconds(what: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, Real) or math.isnan(given):
-        raise InvalidArgument(f"{what} is a number of seconds, got {described(given)}")
-    return float(given)
 
 
 def _file_name(name: str) -> str:

@@ -16,7 +16,8 @@ from workbench.experiments.launch.setup import SETTINGS, Setup, setup
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.records.runs_file import RunsFile
-from workbench.experiments.run import Run, State
+from workbench.experiments.run import Run
+from workbench.experiments.run_state import State
 from workbench.experiments.tables.run_table import Runs, runs
 from workbench.experiments.training.progress import new_bar
 from workbench.experiments.training.settings import program_hash

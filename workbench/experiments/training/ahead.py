@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.experiments.run import Run, Underway
+from workbench.experiments.run import Run
+from workbench.experiments.run_state import Underway
 from workbench.experiments.training.batches import batches_of, close, feed_of
 from workbench.experiments.training.loop import TrainingLoop, nothing_given
 from workbench.parallel.cluster.trained import ClusterExecutor, Outcome, Sent

@@ -11,7 +11,8 @@ import numpy as np
 
 from workbench.data.loader import DataLoader
 from workbench.errors import InvalidArgument
-from workbench.experiments.run import Evaluated, Run
+from workbench.experiments.run import Run
+from workbench.experiments.run_state import Evaluated
 from workbench.experiments.runners import Runner, guarded, settle, working
 from workbench.experiments.training.batches import batches_of, close, feed_names, feed_of, length_of
 from workbench.experiments.training.kept import KeptFiles

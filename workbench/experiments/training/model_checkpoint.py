@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
-from workbench.experiments.run import Run, State
+from workbench.experiments.run import Run
+from workbench.experiments.run_state import State
 from workbench.experiments.training.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.framework.notice import tell_anyway

@@ -10,7 +10,8 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet,
 from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.records.recorder import record_of
-from workbench.experiments.run import Run, State
+from workbench.experiments.run import Run
+from workbench.experiments.run_state import State
 from workbench.experiments.runners import executor_of
 from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
