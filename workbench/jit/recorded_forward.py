@@ -62,11 +62,10 @@ class RecordedForward(RecordedStep):
         self._read = [each for each in recorder.bindings if each.variable.name in read]
         self._name, self._backward_runner = recorder.program.name, engine_of(partition.backward, self.scope)
 
-    def run(self, tensors: Sequence[Tensor]) -> Any:
-        """A call, of arguments it fits; what the function returns."""
+    def _returned(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
         if self.partition is None:
-            return super().run(tensors)
-        arrays = dict(zip(self.fetches, self.execute(tensors), strict=True))
+            return super()._returned(results, tensors)
+        arrays = dict(zip(self.fetches, results, strict=True))
         node = self._node(self.partition, arrays, tensors)
         given = dict(zip(self._feeds, tensors, strict=True))
         outputs: dict[str, Tensor] = {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import chain
-from operator import attrgetter, call, is_
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.bindings import BoundTensor
 from workbench.jit.values.captured_tensor import CapturedTensor
+from workbench.jit.values.comparison import Comparison
 from workbench.jit.values.shared_storage import fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
@@ -39,6 +38,7 @@ from workbench.runtime.undisturbed import undisturbed
 _new_tensor = Tensor.__new__
 _array_of, _grad_of = attrgetter("array"), attrgetter("_grad")
 _kind_of, _stops = attrgetter("kind"), attrgetter("stop_gradient")
+_rate_of = attrgetter("_learning_rate")
 
 _values = Scope()  # of which those of all recorded programs are kids: one step on tensors at a time
 
@@ -83,9 +83,9 @@ class RecordedStep(Debugging):
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
+        self._comparison: Comparison | None = None
         self._placed = -1
         self._plan: FeedPlan | None = None
-        self._kinds: list[Kind] = []
         self._traits = self._traits_of_now()
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
@@ -149,23 +149,34 @@ class RecordedStep(Debugging):
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """One step, of arguments it fits; what the function returns."""
-        results = self.execute(tensors)
+        return self._returned(self.execute(tensors), tensors)
+
+    def _returned(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
+        """What the function returns."""
         if not self._is_single:
             return self._packed(results, tensors)
-        tensor = _new_tensor(Tensor)  # Tensor(results[0]), whose kind is known
-        tensor.array, tensor.kind, tensor.stop_gradient, tensor.source = (
-            results[0], self._kind or self._kind_of(results), True, None,
-        )  # fmt: skip
+        if self._has_known_shapes:  # the same in every run of arguments of the same kinds
+            self._kind = kind_of(results[0])
+        return Tensor(results[0])
+
+    def run_again(self, args: Sequence[Tensor]) -> Any:
+        """`run` of arguments that `is_alike` has just looked at."""
+        feed, plan = dict(zip(self._feeds, map(_array_of, args))), self._plan
+        results = self._execute(feed if plan is None else Fed(plan, [feed] * plan.devices))
+        if not self._is_single or self._kind is None:
+            return self._returned(results, args)
+        tensor = _new_tensor(Tensor)
+        tensor.array, tensor.kind, tensor.stop_gradient, tensor.source = results[0], self._kind, True, None
         return tensor
 
     def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
         """One step; the arrays that are fetched."""
+        return self._execute(dict(zip(self._feeds, map(_array_of, tensors))))
+
+    def _execute(self, feed: Any) -> list[Any]:
         state = self._runner.state
         done = state.steps
         try:
-            feed: Any = dict(zip(self._feeds, map(_array_of, tensors)))
-            if self._plan is not None and all(map(is_, map(_kind_of, tensors), self._kinds)):
-                feed = Fed(self._plan, [feed] * self._plan.devices)
             results: list[Any] = self._runner.run(feed, self.fetches)
             writes, bindings = self._writes, self.bindings
             if writes is not None and bindings.moves == Moves.count and not self._left:
@@ -196,13 +207,6 @@ class RecordedStep(Debugging):
             self.bindings.follow()
             self._writes = None
 
-    def _kind_of(self, results: Sequence[Any]) -> Kind:
-        """The kind of the only result; the same in every run of arguments of the same kinds."""
-        kind = kind_of(results[0])
-        if self._has_known_shapes:
-            self._kind = kind
-        return kind
-
     @property
     def results(self) -> dict[str, str]:
         """Of a function that returns a dict: the variables its entries are, by key."""
@@ -218,44 +222,53 @@ class RecordedStep(Debugging):
 
     def settle(self, args: Sequence[Any]) -> None:
         """Note all that has to be as it is now for the next call of such arguments to be alike."""
-        watched = self._surroundings.watched
         gradients = [each for each in self._gradients if not each.clears]
-        self._reads = [current_recorder, recording_gradients.get, *watched.reads]
-        self._reads += [partial(getattr, each, "_learning_rate") for each in self._optimizers]
-        self._others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
-        self._leaves = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
+        others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
+        left = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
+        if self._comparison is None:
+            self._comparison = self._compared(len(args), others, left)
+            self._is_the_same = self._comparison.compiled()
         self._changes = ParameterChanges.count
-        self._count = len(args)
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
-        self._expected = [
-            current_recorder(), recording_gradients.get(), *watched.kept,
-            *(each._learning_rate for each in self._optimizers), *map(_stops, self._others),
-            *map(_grad_of, self._leaves), *map(_kind_of, args), *map(_stops, args),
-        ]  # fmt: skip
+        self._comparison.expect([
+            *self._surroundings.watched.kept, current_recorder(), recording_gradients.get(),
+            *map(_rate_of, self._optimizers), *map(_stops, others), *map(_grad_of, left),
+            *map(_kind_of, args), *map(_stops, args),
+        ])  # fmt: skip
         self._containers = [*self._surroundings.containers, *self._values_read]
         self._is_ready = all(each.is_lasting for each in gradients)
-        self._plan, self._kinds = self._runner.last_plan, [t.kind for t in args]
+        self._plan = self._runner.last_plan
+
+    def _compared(self, count: int, others: Sequence[Tensor], left: Sequence[Tensor]) -> Comparison:
+        """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
+        comparison = Comparison(count)
+        self._surroundings.watched.compare_in(comparison)
+        comparison.add(current_recorder, "()")
+        comparison.add(recording_gradients.get, "()")
+        for optimizer in self._optimizers:
+            comparison.add(optimizer, "._learning_rate")
+        for tensor in others:
+            comparison.add(tensor, ".stop_gradient")
+        for tensor in left:
+            comparison.add(tensor, "._grad")
+        comparison.add_attribute_of_all("kind")
+        comparison.add_attribute_of_all("stop_gradient")
+        return comparison
 
     def is_alike(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
-        if not self._is_ready or len(args) != self._count:
+        if not self._is_ready:
             return False
         if self._scheduled:
             self._refresh_rates(self._scheduled)
         bindings = self.bindings
-        if clock.now != bindings.writes or Moves.count != bindings.moves:
+        if clock.now != bindings.writes or Moves.count != bindings.moves or ParameterChanges.count != self._changes:
             return False
-        if ParameterChanges.count != self._changes:
-            return False
-        current = chain(
-            map(call, self._reads), map(_stops, self._others),
-            map(_grad_of, self._leaves), map(_kind_of, args), map(_stops, args),
-        )  # fmt: skip
         try:
-            return all(map(is_, current, self._expected)) and (
+            return self._is_the_same(args) and (
                 not self._containers or all(each.is_unchanged() for each in self._containers)
             )
-        except (AttributeError, ValueError):  # no tensor; a variable that was deleted
+        except (AttributeError, KeyError, ValueError):  # no tensor, or not as many; a variable that was deleted
             return False
 
     def _refresh_rates(self, optimizers: Sequence[Any]) -> None:

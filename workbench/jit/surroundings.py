@@ -19,13 +19,12 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
-from workbench.jit.values.watches import PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
+from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
 
 _MANY = 256  # entries of a container beyond which only the container itself is looked at
 _MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _HOOKS = "_forward_pre_hooks", "_forward_post_hooks"
 _LARGE = 1 << 14  # bytes of an array beyond which it is not looked at before every run
-_MISSING = object()
 
 
 class Surroundings:
@@ -80,7 +79,7 @@ class Surroundings:
 
     def _watch(self, label: str, space: Mapping[str, Any], name: str) -> bool:
         """An entry of a namespace; False if it is watched already."""
-        return self.watched.add(label, (id(space), name), partial(space.get, name, _MISSING))
+        return self.watched.add_entry(label, space, name)
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
@@ -180,9 +179,9 @@ class Surroundings:
                 value: Any = outside[name]
             elif kind == "cell" and name in cells:
                 cell = cells[name]
-                if _content(cell) is _MISSING:
+                if _content(cell) is MISSING:
                     continue
-                if self.watched.add(name, id(cell), partial(getattr, cell, "cell_contents", _MISSING)):
+                if self.watched.add_cell(name, cell):
                     self._found(name, _content(cell))
                 value = _content(cell)
             elif name in known:
@@ -191,7 +190,7 @@ class Surroundings:
                 continue
             self._libraries.update(_library_names(value, path))
             value = self._follow(name, value, path)
-            if stored is not None and value is not _MISSING:
+            if stored is not None and value is not MISSING:
                 known[stored] = value
         self._libraries.update(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
         for inner in code.co_consts:
@@ -204,20 +203,20 @@ class Surroundings:
         for name in path:
             if isinstance(value, ModuleType):
                 if _is_library(vars(value)):
-                    return getattr(value, name, _MISSING)
+                    return getattr(value, name, MISSING)
                 space: Mapping[str, Any] = vars(value)
             elif isinstance(value, Tensor):
                 if name == "array" and self.watched.add(
                     f"{label}.array", (id(value), name), partial(getattr, value, name)
                 ):
                     self._found(f"{label}.array", value.array)
-                return _MISSING
+                return MISSING
             elif not hasattr(value, "__dict__"):
-                return _MISSING
+                return MISSING
             else:
                 space = vars(value)
-            followed = space.get(name, _MISSING)
-            if followed is _MISSING and not isinstance(value, ModuleType):
+            followed = space.get(name, MISSING)
+            if followed is MISSING and not isinstance(value, ModuleType):
                 return self._follow_class(label, value, name)
             label = f"{label}.{name}"
             if self._watch(label, space, name):
@@ -229,8 +228,8 @@ class Surroundings:
         """An attribute an object has from its class: a method, a property, a constant."""
         owner = value if isinstance(value, type) else type(value)
         for base in owner.__mro__:
-            member = vars(base).get(name, _MISSING)
-            if member is _MISSING or is_ours(_file_of(base)):
+            member = vars(base).get(name, MISSING)
+            if member is MISSING or is_ours(_file_of(base)):
                 continue
             if isinstance(member, FunctionType):
                 self._read(member, _first_argument(member, value))
@@ -238,8 +237,8 @@ class Surroundings:
                 self._read(member.fget, _first_argument(member.fget, value))
             elif self._watch(f"{base.__name__}.{name}", vars(base), name):
                 self._found(f"{base.__name__}.{name}", member)
-            return member if isinstance(member, PLAIN) else _MISSING
-        return _MISSING
+            return member if isinstance(member, PLAIN) else MISSING
+        return MISSING
 
 
 _Chain = tuple[tuple[str, str], list[str], str | None]
@@ -304,7 +303,7 @@ def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # empty
-        return _MISSING
+        return MISSING
 
 
 def _is_users(value: Any) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import CellType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from workbench.jit.values.comparison import Comparison
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 
@@ -25,6 +29,8 @@ class Change(NamedTuple):
 
 Read = Callable[[], Any]  # gives a value as it is now
 
+MISSING = object()
+
 
 class ValueWatch:
     """Values that are read, and what they were.
@@ -38,12 +44,14 @@ class ValueWatch:
         self.kept: list[Any] = []
         self.names: list[str] = []
         self._places: set[Any] = set()
+        self._quick: list[tuple[Any, str]] = []  # for a `Comparison`
 
-    def add(self, name: str, place: Any, read: Read) -> bool:
+    def add(self, name: str, place: Any, read: Read, quick: tuple[Any, str] | None = None) -> bool:
         """Watch a value; False if that is done already.
 
         Args:
             place: equal for two functions that read the same.
+            quick: how a `Comparison` reads it, if it is there.
         """
         if place in self._places:
             return False
@@ -51,7 +59,25 @@ class ValueWatch:
         self.reads.append(read)
         self.kept.append(read())
         self.names.append(name)
+        self._quick.append(quick or (read, "()"))
         return True
+
+    def add_entry(self, label: str, space: Mapping[str, Any], key: str) -> bool:
+        """Watch an entry of a namespace, which need not be there; False if that is done already."""
+        return self.add(label, (id(space), key), partial(space.get, key, MISSING), (space, f"[{key!r}]"))
+
+    def add_cell(self, label: str, cell: CellType) -> bool:
+        """Watch a variable of an enclosing function; False if that is done already."""
+        read = partial(getattr, cell, "cell_contents", MISSING)
+        return self.add(label, id(cell), read, (cell, ".cell_contents"))
+
+    def compare_in(self, comparison: Comparison) -> None:
+        """Add all values to a comparison, which expects `kept` of them."""
+        for read, kept, (subject, reading) in zip(self.reads, self.kept, self._quick, strict=True):
+            if kept is MISSING:
+                comparison.add(read, "()")
+            else:
+                comparison.add(subject, reading)
 
     def changes(self) -> Iterator[Change]:
         """What is not as it was; a plain value that is equal to another one is the same."""
