@@ -28,7 +28,7 @@ from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.bindings import BoundTensor
 from workbench.jit.values.captured_tensor import CapturedTensor
-from workbench.jit.values.comparison import Comparison
+from workbench.jit.values.expectation import Expectation
 from workbench.jit.values.shared_storage import fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.scope import Scope
@@ -83,7 +83,7 @@ class RecordedStep(Debugging):
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
-        self._comparison: Comparison | None = None
+        self._expectation: Expectation | None = None
         self._placed = -1
         self._plan: FeedPlan | None = None
         self._traits = self._traits_of_now()
@@ -225,12 +225,12 @@ class RecordedStep(Debugging):
         gradients = [each for each in self._gradients if not each.clears]
         others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
         left = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
-        if self._comparison is None:
-            self._comparison = self._compared(len(args), others, left)
-            self._is_the_same = self._comparison.compiled()
+        if self._expectation is None:
+            self._expectation = self._expecting(len(args), others, left)
+            self._is_the_same = self._expectation.compiled()
         self._changes = ParameterChanges.count
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
-        self._comparison.expect([
+        self._expectation.expect([
             *self._surroundings.watched.kept, current_recorder(), recording_gradients.get(),
             *map(_rate_of, self._optimizers), *map(_stops, others), *map(_grad_of, left),
             *map(_kind_of, args), *map(_stops, args),
@@ -239,21 +239,21 @@ class RecordedStep(Debugging):
         self._is_ready = all(each.is_lasting for each in gradients)
         self._plan = self._runner.last_plan
 
-    def _compared(self, count: int, others: Sequence[Tensor], left: Sequence[Tensor]) -> Comparison:
+    def _expecting(self, count: int, others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
-        comparison = Comparison(count)
-        self._surroundings.watched.compare_in(comparison)
-        comparison.add(current_recorder, "()")
-        comparison.add(recording_gradients.get, "()")
+        expectation = Expectation(count)
+        self._surroundings.watched.expect_in(expectation)
+        expectation.add(current_recorder, "()")
+        expectation.add(recording_gradients.get, "()")
         for optimizer in self._optimizers:
-            comparison.add(optimizer, "._learning_rate")
+            expectation.add(optimizer, "._learning_rate")
         for tensor in others:
-            comparison.add(tensor, ".stop_gradient")
+            expectation.add(tensor, ".stop_gradient")
         for tensor in left:
-            comparison.add(tensor, "._grad")
-        comparison.add_attribute_of_all("kind")
-        comparison.add_attribute_of_all("stop_gradient")
-        return comparison
+            expectation.add(tensor, "._grad")
+        expectation.add_attribute_of_all("kind")
+        expectation.add_attribute_of_all("stop_gradient")
+        return expectation
 
     def is_alike(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""

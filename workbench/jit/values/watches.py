@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.jit.values.comparison import Comparison
+from workbench.jit.values.expectation import Expectation
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 
@@ -44,14 +44,14 @@ class ValueWatch:
         self.kept: list[Any] = []
         self.names: list[str] = []
         self._places: set[Any] = set()
-        self._quick: list[tuple[Any, str]] = []  # for a `Comparison`
+        self._quick: list[tuple[Any, str]] = []  # for an `Expectation`
 
     def add(self, name: str, place: Any, read: Read, quick: tuple[Any, str] | None = None) -> bool:
         """Watch a value; False if that is done already.
 
         Args:
             place: equal for two functions that read the same.
-            quick: how a `Comparison` reads it, if it is there.
+            quick: how an `Expectation` reads it, if it is there.
         """
         if place in self._places:
             return False
@@ -71,13 +71,13 @@ class ValueWatch:
         read = partial(getattr, cell, "cell_contents", MISSING)
         return self.add(label, id(cell), read, (cell, ".cell_contents"))
 
-    def compare_in(self, comparison: Comparison) -> None:
-        """Add all values to a comparison, which expects `kept` of them."""
+    def expect_in(self, expectation: Expectation) -> None:
+        """Add all values to an expectation, which is to be `kept`."""
         for read, kept, (subject, reading) in zip(self.reads, self.kept, self._quick, strict=True):
             if kept is MISSING:
-                comparison.add(read, "()")
+                expectation.add(read, "()")
             else:
-                comparison.add(subject, reading)
+                expectation.add(subject, reading)
 
     def changes(self) -> Iterator[Change]:
         """What is not as it was; a plain value that is equal to another one is the same."""

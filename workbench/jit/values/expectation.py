@@ -1,4 +1,4 @@
-"""Comparison: whether many values are the objects they were, asked in one expression of Python.
+"""Expectation: whether many values are the objects they were, asked in one expression of Python.
 
 It is asked before every step that is run again; nothing that goes through the values one by one is as quick.
 """
@@ -11,7 +11,7 @@ from typing import Any
 Comparing = Callable[[Sequence[Any]], bool]
 
 
-class Comparison:
+class Expectation:
     """Values that are compared with what is expected of them.
 
     Args:

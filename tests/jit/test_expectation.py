@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from workbench.jit.values.comparison import Comparison
+from workbench.jit.values.expectation import Expectation
 from workbench.jit.values.watches import ValueWatch
 
 
 def test_values_are_compared_by_identity() -> None:
     name = "a 'quoted' {name}"
     one, space = SimpleNamespace(rate=0.5), {name: [1]}
-    comparison = Comparison(2)
-    comparison.add(one, ".rate")
-    comparison.add(space, f"[{name!r}]")
-    comparison.add(lambda: one, "()")
-    comparison.add_attribute_of_all("kind")
-    compare, kind = comparison.compiled(), object()
+    expectation = Expectation(2)
+    expectation.add(one, ".rate")
+    expectation.add(space, f"[{name!r}]")
+    expectation.add(lambda: one, "()")
+    expectation.add_attribute_of_all("kind")
+    compare, kind = expectation.compiled(), object()
     args = [SimpleNamespace(kind=kind), SimpleNamespace(kind=kind)]
-    comparison.expect([one.rate, space[name], one, kind, kind])
+    expectation.expect([one.rate, space[name], one, kind, kind])
     assert compare(args)
     space[name] = [1]  # equal, and another object
     assert not compare(args)
-    comparison.expect([one.rate, space[name], one, kind, kind])
+    expectation.expect([one.rate, space[name], one, kind, kind])
     assert compare(args) and not compare([args[0], SimpleNamespace(kind=object())])
     with pytest.raises(ValueError, match="values to unpack"):
         compare(args[:1])
@@ -33,11 +33,11 @@ def test_values_are_compared_by_identity() -> None:
 
 def test_very_many_values_and_none_at_all() -> None:
     space = {f"n{i}": object() for i in range(5000)}
-    comparison, none = Comparison(0), Comparison(0)
+    expectation, none = Expectation(0), Expectation(0)
     for name in space:
-        comparison.add(space, f"[{name!r}]")
-    comparison.expect(list(space.values()))
-    compare = comparison.compiled()
+        expectation.add(space, f"[{name!r}]")
+    expectation.expect(list(space.values()))
+    compare = expectation.compiled()
     assert compare([]) and none.compiled()([])
     space["n4999"] = object()
     assert not compare([])
@@ -54,10 +54,10 @@ def test_a_watch_notices_what_comes_and_goes() -> None:
     watch = ValueWatch()
     assert watch.add_entry("here", space, "here") and not watch.add_entry("here", space, "here")
     assert watch.add_entry("away", space, "away") and watch.add_cell("cell_value", cell)
-    comparison = Comparison(0)
-    watch.compare_in(comparison)
-    comparison.expect(watch.kept)
-    compare = comparison.compiled()
+    expectation = Expectation(0)
+    watch.expect_in(expectation)
+    expectation.expect(watch.kept)
+    compare = expectation.compiled()
     assert compare([])
     space["away"] = 1
     assert not compare([])
