@@ -102,7 +102,7 @@ def test_f10_processes_started_by_hand_meet_at_their_endpoints() -> None:
     assert values(first) == values(second) == [[0.7, 0.4, 0.1]] and "served" in server
 
 
-@pytest.mark.parametrize("mode", ["nccl2", "grad_allreduce", "local_sgd"])
+@pytest.mark.parametrize("mode", ["nccl2", "hierarchical", "grad_allreduce", "local_sgd"])
 def test_f5_trainers_without_servers_take_the_mean(tmp_path: Path, mode: str) -> None:
     """The mean gradient is 3; with SGD the mean of the parameters is the same (T-33)."""
     assert values(launched(tmp_path, ["-n", "2"], "collective.py", mode)) == [[0.7, 0.4, 0.1]] * 2

@@ -1,5 +1,6 @@
 """F-10 … F-15: fleets with parameter servers, in one process (several: tests/processes/test_fleet.py)."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import workbench as wb
 import workbench.fluid as fluid
+from workbench.config import get_flags, set_flags
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, NotFound
 from workbench.fluid.incubate.fleet.base.role_maker import Role, UserDefinedRoleMaker
 from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler import FleetTranspiler, StrategyFactory
@@ -186,8 +188,7 @@ def test_f15_defaults_follow_the_number_of_devices(monkeypatch: pytest.MonkeyPat
 
 def test_f15_settings_are_set_whole_or_in_part() -> None:
     made = StrategyFactory.create_async_strategy()
-    with pytest.warns(Notice, match="communicator_send_queue_size = 9 has no effect"):
-        made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
+    made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
     assert made.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "9"
     with pytest.raises(NotFound, match="communicator_send_queue_size"):
         made.set_trainer_runtime_config({"communicator_send_queue": 9})
@@ -199,6 +200,40 @@ def test_f15_settings_are_set_whole_or_in_part() -> None:
     with pytest.raises(InvalidArgument, match="steps"):
         StrategyFactory.create_geo_strategy(0)
     assert not wb.in_dynamic_mode()
+
+
+RUNTIME = StrategyFactory.create_sync_strategy().get_trainer_runtime_config().get_communicator_flags()
+
+
+@pytest.mark.parametrize("name", sorted(set(RUNTIME) - {"rpc_deadline"}))
+@pytest.mark.parametrize("how", ["set", "assigned", "environment"])
+def test_f15_runtime_configs_without_effect_are_told(monkeypatch: pytest.MonkeyPatch, how: str, name: str) -> None:
+    if how == "environment":
+        monkeypatch.setenv(f"FLAGS_{name}", "7")
+    strategy = StrategyFactory.create_sync_strategy()
+    if how == "set":
+        strategy.set_trainer_runtime_config({name: 7})
+    elif how == "assigned":
+        strategy.get_trainer_runtime_config().runtime_configs[name] = "7"
+    with pytest.warns(Notice, match=f"{name} = 7 has no effect"):
+        minimized(in_fleet(), strategy)
+
+
+def test_f15_rpc_deadline_is_how_long_this_process_waits() -> None:
+    before = get_flags("FLAGS_rpc_deadline")
+    strategy = StrategyFactory.create_sync_strategy()
+    strategy.set_trainer_runtime_config({"rpc_deadline": 60000})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            minimized(in_fleet(), strategy)
+        assert get_flags("FLAGS_rpc_deadline") == {"FLAGS_rpc_deadline": 60000}
+    finally:
+        set_flags(before)
+    for wrong in ("0", "soon", "-1"):
+        strategy.set_trainer_runtime_config({"rpc_deadline": wrong})
+        with pytest.raises(InvalidArgument, match="rpc_deadline"):
+            minimized(in_fleet(), strategy)
 
 
 def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:

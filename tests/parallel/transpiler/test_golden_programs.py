@@ -58,11 +58,13 @@ def text(mode: str) -> str:
     return "".join(f"== {what}\n{program}\n" for what, program in programs(mode).items())
 
 
+@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce")
 @pytest.mark.parametrize("mode", [*WITH_SERVERS, *AMONG_TRAINERS])
 def test_a_mode_makes_these_programs(mode: str) -> None:
     assert text(mode).splitlines() == (GOLDEN / f"{mode}.txt").read_text().splitlines()
 
 
+@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce")
 @pytest.mark.parametrize("mode", [*WITH_SERVERS, *AMONG_TRAINERS])
 def test_transpiled_programs_come_back_from_their_text(mode: str) -> None:
     for program in programs(mode).values():

@@ -10,6 +10,7 @@ import pytest
 from tests.parallel.transpiler.programs import TRAINERS, config, exchanges, line, sgd, types
 from workbench import fluid
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, Unimplemented
+from workbench.framework.notice import Notice
 from workbench.framework.program.program import Program
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.runtime.comm.mpi.rings import RINGS
@@ -38,7 +39,8 @@ def test_t20_nccl2_appends_to_the_startup_program_alone() -> None:
     assert exchanges(startup) == [NCCL2.strip()]
     assert {"NCCLID", "NCCLID_1"} <= set(startup.global_block().vars)
     hierarchy = {"use_hierarchical_allreduce": True, "hierarchical_allreduce_inter_nranks": 2}
-    _, startup = transpiled("nccl2", fields=hierarchy)
+    with pytest.warns(Notice, match="use_hierarchical_allreduce = True has no effect: between machines"):
+        _, startup = transpiled("nccl2", fields=hierarchy)
     names = {"Hierarchical_inter_NCCLID_0", "Hierarchical_exter_NCCLID_0"}
     assert {n for n, v in startup.global_block().vars.items() if v.type == "VarType.RAW"} == names | {"NCCLID"}
     with pytest.raises(ValueError, match="int >= 0"):

@@ -20,6 +20,8 @@ loss = fluid.layers.mean(fluid.layers.fc(x, 1, param_attr=w, bias_attr=False))
 strategy = DistributedStrategy()
 if mode == "local_sgd":
     strategy.use_local_sgd = True
+elif mode == "hierarchical":
+    strategy.use_hierarchical_allreduce, strategy.hierarchical_allreduce_inter_nranks = True, 2
 elif mode != "nccl2":
     strategy.mode, strategy.collective_mode = "collective", mode
 fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy).minimize(loss)

@@ -13,6 +13,7 @@ from workbench.graph.options import Kind, Option, Options, Rule, show, switch, w
 from workbench.graph.strategy import BuildStrategy
 
 _NO_GPU = "there is no cuDNN or NCCL among CPU devices"
+_LEADERS = BuildStrategy.effect("use_hierarchical_allreduce").reason
 _ONE_GROUP = "collectives between processes go through memory they share, one after the other"
 
 
@@ -85,8 +86,8 @@ class FleetStrategy(Options):
 
     nccl_comm_num = Option(1, whole(1), "notice", _ONE_GROUP)
     sync_nccl_allreduce = Option(True, switch(), "notice", _ONE_GROUP)
-    use_hierarchical_allreduce = _on("notice", _ONE_GROUP)
-    hierarchical_allreduce_inter_nranks = Option(1, whole(1), "notice", _ONE_GROUP)
+    use_hierarchical_allreduce = _on("notice", _LEADERS)
+    hierarchical_allreduce_inter_nranks = Option(1, whole(1), "notice", _LEADERS)
     fuse_grad_merge = _on("notice", "gradients are added up in place where that is possible")
     cudnn_exhaustive_search = _on("notice", _NO_GPU)
     cudnn_batchnorm_spatial_persistent = _on("notice", _NO_GPU)

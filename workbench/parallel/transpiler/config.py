@@ -30,7 +30,8 @@ class DistributeTranspilerConfig:
         wait_port: wait until servers can be reached, `FLAGS_rpc_deadline` milliseconds at most; among processes that
             MPI has started nobody listens at an address, and who sets it to True is told so.
         nccl_comm_num: communicators that collectives go round.
-        use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: sum within groups of so many ranks first.
+        use_hierarchical_allreduce, hierarchical_allreduce_inter_nranks: communicators for sums within groups of so
+            many ranks are named in the program; sums have one order, whatever machines ranks are on, which is told.
         print_log: say what was decided.
 
     Raises:

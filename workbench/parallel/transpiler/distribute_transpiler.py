@@ -7,6 +7,7 @@ from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_main_program, default_startup_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.undo import restored_on_error
+from workbench.graph.strategy import BuildStrategy
 from workbench.parallel.transpiler.collective.modes import transpiler_of
 from workbench.parallel.transpiler.config import COLLECTIVE, NCCL2, PSERVER, SMALLEST_BLOCK, DistributeTranspilerConfig
 from workbench.parallel.transpiler.mark import MARK, require_unmarked
@@ -100,6 +101,9 @@ class DistributeTranspiler:
         self.config.require_consistent()
         if mode != PSERVER:
             self._tell_of_ports()
+        if self.config.use_hierarchical_allreduce:
+            reason = BuildStrategy.effect("use_hierarchical_allreduce").reason
+            tell(f"DistributeTranspilerConfig.use_hierarchical_allreduce = True has no effect: {reason}")
         with restored_on_error(main, startup):
             if mode == NCCL2:
                 self._transpile_nccl2(trainer_id, trainers, current_endpoint, startup, False, main)

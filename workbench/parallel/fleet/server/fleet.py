@@ -62,6 +62,7 @@ class ServerFleet(FleetBase):
 
     def _transpile(self, strategy: ServerFleetStrategy, main: Program, startup: Program) -> None:
         """Make this process's programs of a program for one."""
+        strategy.get_trainer_runtime_config().apply()
         origin = main.clone()
         transpiler = DistributeTranspiler(strategy.get_program_config())
         transpiler.transpile(

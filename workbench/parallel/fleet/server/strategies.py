@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
+from workbench.config import set_flags
 from workbench.errors import InvalidArgument, InvalidType, NotFound, did_you_mean
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.framework.notice import tell
@@ -26,7 +27,8 @@ _RUNTIME_DEFAULTS = {
     "rpc_deadline": "180000",
     "rpc_retry_times": "3",
 }
-_UNREAD = "trainers hand over every gradient by itself, and set_flags({'FLAGS_rpc_deadline': …}) is how long they wait"
+_OF_QUEUES = "a step's gradients travel in one message to each server, and nothing is queued or merged"
+_OF_REPEATS = "what is lost on its way is sent again as long as rpc_deadline allows; servers apply it once"
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
 _OF_NO_MODE = ("slice_var_up", "split_method", "min_block_size", "wait_port", "enable_dc_asgd", "print_log")
@@ -49,15 +51,31 @@ class TrainerRuntimeConfig:
 
     Attributes:
         mode: 0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes.
-        runtime_configs: by name: how many gradients are merged and queued, how long requests may take and how often
-            they are repeated.
+        runtime_configs: by name. `rpc_deadline` says how many milliseconds servers and trainers wait for each other,
+            as `FLAGS_rpc_deadline` does; the others have no effect, which is told.
     """
 
     def __init__(self, mode: int) -> None:
         self.mode = mode
         many = str(cpu_count())
-        names = dict.fromkeys(_COUNTED_BY_DEVICES, many) | _RUNTIME_DEFAULTS
-        self.runtime_configs = {name: os.environ.get(f"FLAGS_{name}", value) for name, value in names.items()}
+        self._defaults = dict.fromkeys(_COUNTED_BY_DEVICES, many) | _RUNTIME_DEFAULTS
+        self.runtime_configs = {name: os.environ.get(f"FLAGS_{name}", self._defaults[name]) for name in self._defaults}
+
+    def apply(self) -> None:
+        """Have this process wait as long as they say, and tell which of them have no effect.
+
+        Raises:
+            InvalidArgument: rpc_deadline is no number of milliseconds.
+        """
+        deadline = self.runtime_configs["rpc_deadline"]
+        if not deadline.isdecimal() or not int(deadline):
+            raise InvalidArgument(f"runtime_configs: rpc_deadline is a number of milliseconds, got {deadline!r}")
+        if deadline != self._defaults["rpc_deadline"]:
+            set_flags({"FLAGS_rpc_deadline": int(deadline)})
+        for name, value in self.runtime_configs.items():
+            if name != "rpc_deadline" and value != self._defaults[name]:
+                why = _OF_REPEATS if name == "rpc_retry_times" else _OF_QUEUES
+                tell(f"TrainerRuntimeConfig.runtime_configs: {name} = {value} has no effect: {why}")
 
     def get_communicator_flags(self) -> dict[str, str]:
         """A copy of the settings."""
@@ -111,7 +129,7 @@ class ServerFleetStrategy:
         return self._runtime
 
     def set_trainer_runtime_config(self, config: TrainerRuntimeConfig | Mapping[str, Any]) -> None:
-        """Take over how trainers talk to servers, all or, from a dict, some; that has no effect, which is told.
+        """Take over how trainers talk to servers, all or, from a dict, some; see `TrainerRuntimeConfig`.
 
         Raises:
             InvalidType: neither. UnknownSetting (a ValueError): an unknown setting.
@@ -119,9 +137,6 @@ class ServerFleetStrategy:
         known = self._runtime.runtime_configs
         said = config.runtime_configs if isinstance(config, TrainerRuntimeConfig) else config
         given = _known("set_trainer_runtime_config", said, known)
-        for name, value in given.items():
-            if str(value) != known[name]:
-                tell(f"TrainerRuntimeConfig.runtime_configs: {name} = {value} has no effect; {_UNREAD}")
         if isinstance(config, TrainerRuntimeConfig):
             self._runtime = config
         else:
