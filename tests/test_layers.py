@@ -50,12 +50,13 @@ ROW_OF = {package: row for row, packages in ROWS.items() for package in packages
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "framework": ("", "values", "expr", "op", "program", "text"),
+    "framework.program": ("", "reading"),
     "ops": ("", "tensor", "math", "index", "linalg", "random", "conv", "nn", "loss", "update", "flow", "distributed"),
     "ops.math": ("", "reductions", "products"),
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),
     "fluid": ("", "contrib", "transpiler", "incubate"),
-    "builders": ("", "fluid"),
+    "builders": ("initializers", "flow", "", "nn", "fluid"),
     "optimizer": ("lr", "", "rules"),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
@@ -85,6 +86,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "experiments": ("", "records", "training", "tables", "charts", "launch", "bench"),
     "notebook": ("", "runs", "figures", "dashboard"),
     "notebook.dashboard": ("", "watching", "model", "page"),
+    "notebook.dashboard.watching": ("", "ranks"),
 }
 """The sub-packages of a package, the lowest first; "" are the files that lie in its own folder, but for its door."""
 

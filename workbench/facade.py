@@ -246,20 +246,20 @@ STATIC = {
 }
 
 STATIC_NN = {  # `workbench.static.nn`
-    "workbench.builders.conv": "conv2d conv2d_transpose deform_conv2d",
-    "workbench.builders.dense": "embedding fc sparse_embedding",
-    "workbench.builders.norm": "batch_norm data_norm layer_norm",
-    "workbench.builders.contrastive": "nce",
-    "workbench.builders.py_layer": "static_pylayer",
-    "workbench.builders.sequences": (
+    "workbench.builders.nn.conv": "conv2d conv2d_transpose deform_conv2d",
+    "workbench.builders.nn.dense": "embedding fc sparse_embedding",
+    "workbench.builders.nn.norm": "batch_norm data_norm layer_norm",
+    "workbench.builders.nn.contrastive": "nce",
+    "workbench.builders.nn.py_layer": "static_pylayer",
+    "workbench.builders.nn.sequences": (
         "row_conv sequence_concat sequence_conv sequence_enumerate sequence_expand sequence_expand_as "
         "sequence_first_step sequence_last_step sequence_pad sequence_pool sequence_reshape sequence_reverse "
         "sequence_scatter sequence_slice sequence_softmax sequence_unpad"
     ),
-    "workbench.builders.control_flow": "cond while_loop",
-    "workbench.builders.branches": "case switch_case",
-    "workbench.builders.channelwise": "bilinear_tensor_product group_norm instance_norm prelu spectral_norm",
-    "workbench.builders.volumes": "conv3d conv3d_transpose",
+    "workbench.builders.flow.control_flow": "cond while_loop",
+    "workbench.builders.flow.branches": "case switch_case",
+    "workbench.builders.nn.channelwise": "bilinear_tensor_product group_norm instance_norm prelu spectral_norm",
+    "workbench.builders.nn.volumes": "conv3d conv3d_transpose",
 }
 
 AUTOGRAD = {  # `workbench.autograd`

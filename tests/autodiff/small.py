@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench import static
 from workbench.framework.names import guard
-from workbench.framework.program.check import check_program
 from workbench.framework.program.guard import static_mode
+from workbench.framework.program.reading.check import check_program
 
 
 class Built:

@@ -16,10 +16,10 @@ from typing import Any
 
 import workbench as wb
 from workbench.framework import names
-from workbench.framework.program.check import check_program
 from workbench.framework.program.guard import default_main_program, program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.framework.program.prune import prune
+from workbench.framework.program.reading.check import check_program
+from workbench.framework.program.reading.prune import prune
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json, program_to_json
 

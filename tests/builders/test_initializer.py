@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.builders.building import Session, initialised, program
-from workbench.builders import default_initializer, fan_initializer
-from workbench.builders import initializer as init
 from workbench.builders.data import data
-from workbench.builders.dense import fc
-from workbench.builders.norm import batch_norm
+from workbench.builders.initializers import default as default_initializer
+from workbench.builders.initializers import fans as fan_initializer
+from workbench.builders.initializers import initializer as init
+from workbench.builders.nn.dense import fc
+from workbench.builders.nn.norm import batch_norm
 from workbench.builders.param_attr import ParamAttr
 from workbench.builders.variables import create_parameter
 from workbench.config import override

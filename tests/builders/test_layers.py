@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from tests.builders.building import Session, program
-from workbench.builders.conv import conv2d, conv2d_transpose
 from workbench.builders.data import data
-from workbench.builders.dense import embedding, fc
-from workbench.builders.initializer import Assign, Normal
-from workbench.builders.norm import batch_norm, layer_norm
+from workbench.builders.initializers.initializer import Assign, Normal
+from workbench.builders.nn.conv import conv2d, conv2d_transpose
+from workbench.builders.nn.dense import embedding, fc
+from workbench.builders.nn.norm import batch_norm, layer_norm
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument, InvalidType
 

@@ -1,10 +1,10 @@
 """Names of layers, parameters and temporaries: rules P-1 … P-5, P-7."""
 
 from tests.builders.building import outputs, program, types
-from workbench.builders.conv import conv2d, conv2d_transpose
 from workbench.builders.data import data
-from workbench.builders.dense import embedding, fc
-from workbench.builders.norm import batch_norm, layer_norm
+from workbench.builders.nn.conv import conv2d, conv2d_transpose
+from workbench.builders.nn.dense import embedding, fc
+from workbench.builders.nn.norm import batch_norm, layer_norm
 from workbench.builders.param_attr import ParamAttr
 from workbench.framework import names
 

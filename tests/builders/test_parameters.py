@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.builders.building import Session, program, types
-from workbench.builders.conv import conv2d
 from workbench.builders.data import data
-from workbench.builders.dense import embedding, fc
-from workbench.builders.initializer import Constant, Normal, Uniform
-from workbench.builders.norm import batch_norm
+from workbench.builders.initializers.initializer import Constant, Normal, Uniform
+from workbench.builders.nn.conv import conv2d
+from workbench.builders.nn.dense import embedding, fc
+from workbench.builders.nn.norm import batch_norm
 from workbench.builders.param_attr import ParamAttr, spread_attr, to_attr
 from workbench.builders.variables import create_global_var, create_parameter
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
@@ -216,7 +216,7 @@ class TestAllOrNothing:
             fc(x, 1)  # and the programs still work
 
     def test_a_failing_initializer_leaves_nothing(self):
-        from workbench.builders.initializer import Assign
+        from workbench.builders.initializers.initializer import Assign
 
         with program() as (main, startup):
             x = data("x", [None, 3])

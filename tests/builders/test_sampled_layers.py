@@ -131,7 +131,7 @@ def test_row_conv_of_padded_sequences() -> None:
 
 
 def test_what_needs_sequences_of_varying_length_says_so() -> None:
-    names = [name for name in STATIC_NN["workbench.builders.sequences"].split() if name.startswith("sequence_")]
+    names = [name for name in STATIC_NN["workbench.builders.nn.sequences"].split() if name.startswith("sequence_")]
     assert len(names) == 15
     for name in names:
         with pytest.raises(Unimplemented, match=rf"static\.nn\.{name} works on sequences of varying length \(LoD\)"):

@@ -17,8 +17,8 @@ import pytest
 
 import workbench.ops  # noqa: F401  (the op table)
 from workbench.builders.data import data
-from workbench.builders.dense import fc
-from workbench.builders.norm import batch_norm
+from workbench.builders.nn.dense import fc
+from workbench.builders.nn.norm import batch_norm
 from workbench.checkpoint import atomic, objects
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.checkpoint.program_files import (

@@ -21,8 +21,8 @@ from workbench import static
 from workbench.config import override
 from workbench.errors import EnforceNotMet
 from workbench.experiments.bench.roofline import rows_by_lowering
-from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import check_program
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json
 from workbench.runtime import devices

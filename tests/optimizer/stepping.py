@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.builders.building import Session, program
 from workbench.builders.data import data
-from workbench.builders.initializer import Assign
+from workbench.builders.initializers.initializer import Assign
 from workbench.builders.param_attr import ParamAttr
 from workbench.builders.variables import create_parameter
 from workbench.framework.op.record import find_op

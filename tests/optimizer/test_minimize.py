@@ -9,8 +9,8 @@ from tests.builders.building import Session, outputs, program, types
 from tests.optimizer.stepping import history, total, trained, weighted
 from workbench import optimizer, to_tensor
 from workbench.builders.data import data
-from workbench.builders.dense import embedding, fc
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
+from workbench.builders.nn.dense import embedding, fc
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework import names

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import workbench.ops  # noqa: F401  (registers the ops layers are made of)
-from workbench.builders.default_initializer import default_initializer
-from workbench.builders.initializer import Initializer
+from workbench.builders.initializers.default import default_initializer
+from workbench.builders.initializers.initializer import Initializer
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, PreconditionNotMet, did_you_mean
 from workbench.framework import names

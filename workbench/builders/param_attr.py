@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.builders.initializer import Initializer
+from workbench.builders.initializers.initializer import Initializer
 from workbench.errors import InvalidArgument, InvalidType
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.builders.initializer import Constant, Initializer
+from workbench.builders.initializers.initializer import Constant, Initializer
 from workbench.builders.layer import building
 from workbench.builders.param_attr import ParamAttr, required_attr
 from workbench.framework.program.variable import Parameter, Variable

@@ -15,7 +15,7 @@ from workbench.checkpoint.program_files import MODEL, PARAMS, document_of, load,
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.api.executor import Executor
 from workbench.framework.program.program import Program
-from workbench.framework.program.prune import prune
+from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.variable import Variable
 from workbench.framework.text.serialize import program_from_dict
 from workbench.runtime.scope import Scope, global_scope

@@ -13,8 +13,8 @@ from workbench.dygraph.dispatch.mode import static_by_default
 from workbench.facade import BASE, BASE_DYGRAPH, lazy
 
 CONTROL_FLOW = {
-    "workbench.builders.control_flow": "cond while_loop",
-    "workbench.builders.branches": "case switch_case",
+    "workbench.builders.flow.control_flow": "cond while_loop",
+    "workbench.builders.flow.branches": "case switch_case",
 }
 
 LAYERS = {  # `workbench.fluid.layers`
@@ -27,9 +27,9 @@ LAYERS = {  # `workbench.fluid.layers`
         "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay "
         "piecewise_decay polynomial_decay"
     ),
-    "workbench.builders.conv": "conv2d conv2d_transpose",
-    "workbench.builders.dense": "embedding",
-    "workbench.builders.norm": "batch_norm layer_norm",
+    "workbench.builders.nn.conv": "conv2d conv2d_transpose",
+    "workbench.builders.nn.dense": "embedding",
+    "workbench.builders.nn.norm": "batch_norm layer_norm",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.index.gather": "gather",
     "workbench.ops.index.sort": "argsort topk",
@@ -72,8 +72,8 @@ INITIALIZER = {  # `workbench.fluid.initializer`
         "TruncatedNormalInitializer Uniform=UniformInitializer UniformInitializer Xavier=XavierInitializer "
         "XavierInitializer"
     ),
-    "workbench.builders.initializer": "Initializer",
-    "workbench.builders.shaped_initializer": "Bilinear=BilinearInitializer BilinearInitializer",
+    "workbench.builders.initializers.initializer": "Initializer",
+    "workbench.builders.initializers.shaped": "Bilinear=BilinearInitializer BilinearInitializer",
 }
 
 REGULARIZER = {  # `workbench.fluid.regularizer`
@@ -181,7 +181,7 @@ FLUID = {  # `workbench.fluid`
     **BASE,
     "workbench.autodiff": "gradients",
     "workbench.builders.data": "data",
-    "workbench.builders.dense": "embedding",
+    "workbench.builders.nn.dense": "embedding",
     "workbench.checkpoint.program_files": "load save",
     "workbench.checkpoint.program_state": "load_program_state set_program_state",
     "workbench.executors.api.parallel": "ParallelExecutor",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.builders.control_flow import cond, while_loop
+from workbench.builders.flow.control_flow import cond, while_loop
 from workbench.dygraph.tensor.parameter import EagerParamBase
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument

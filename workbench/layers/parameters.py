@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.builders.initializer import Initializer
+from workbench.builders.initializers.initializer import Initializer
 from workbench.builders.layer import LayerBuilder
 from workbench.builders.param_attr import to_attr
 from workbench.dygraph.dispatch.parameters import new_parameter

@@ -3,10 +3,10 @@
 from workbench.facade import lazy
 
 INITIALIZERS = {
-    "workbench.builders.initializer": "Assign Constant Initializer Normal TruncatedNormal Uniform",
-    "workbench.builders.default_initializer": "set_global_initializer",
-    "workbench.builders.fan_initializer": "KaimingNormal KaimingUniform XavierNormal XavierUniform calculate_gain",
-    "workbench.builders.shaped_initializer": "Bilinear=BilinearInitializer Dirac Orthogonal",
+    "workbench.builders.initializers.initializer": "Assign Constant Initializer Normal TruncatedNormal Uniform",
+    "workbench.builders.initializers.default": "set_global_initializer",
+    "workbench.builders.initializers.fans": "KaimingNormal KaimingUniform XavierNormal XavierUniform calculate_gain",
+    "workbench.builders.initializers.shaped": "Bilinear=BilinearInitializer Dirac Orthogonal",
 }
 
 __getattr__, __dir__, __all__ = lazy("workbench.nn.initializer", INITIALIZERS)

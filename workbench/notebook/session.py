@@ -13,10 +13,10 @@ from IPython.core.getipython import get_ipython
 from workbench.errors import did_you_mean, one_of
 from workbench.framework import names
 from workbench.framework.names import UniqueNameGenerator
-from workbench.framework.program.check import check_program
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import check_program
 from workbench.framework.program.variable import Variable
 from workbench.notebook.cell import restored_on_error, run_cell
 from workbench.notebook.extend import Lineage, counterpart, counters_after

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
 from workbench.builders.layer import global_variable
 from workbench.errors import InvalidArgument
 from workbench.framework import names

@@ -12,9 +12,9 @@ import pytest
 import workbench.ops  # noqa: F401  (fills the op table)
 from tests.ops.case import Case, specs_of
 from workbench.framework import names
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_main_program, program_guard
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import problems
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json, program_to_json
 

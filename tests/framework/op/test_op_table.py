@@ -12,7 +12,7 @@ block.append_op("scale", {"X": "x"}, {"Out": "x"}, {"scale": 2.0})
 text = block.program.serialize_to_string()
 """
 CHECK = """
-from workbench.framework.program.check import check_program
+from workbench.framework.program.reading.check import check_program
 from workbench.framework.program.program import Program
 check_program(Program.parse_from_string(open(sys.argv[1]).read()))
 """

@@ -12,10 +12,10 @@ from tests.framework.models import data, everything, nested, parameter, trained
 from workbench.errors import InvalidArgument
 from workbench.framework.op.record import OPS, Op
 from workbench.framework.program.block import Block
-from workbench.framework.program.check import check_program, problems
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import check_program, problems
 from workbench.framework.program.variable import Variable
 
 

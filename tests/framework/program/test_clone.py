@@ -8,10 +8,10 @@ from tests.framework import toys
 from tests.framework.models import built, data, everything, forward, nested, trained
 from tests.framework.programs import ToyDecay
 from workbench.framework.program.block import Block
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import problems
 from workbench.framework.program.roles import BACKWARD, OPTIMIZE, OpRole
 from workbench.framework.program.variable import Parameter
 from workbench.framework.text.serialize import program_to_json

@@ -7,10 +7,10 @@ import pytest
 from tests.framework import toys
 from tests.framework.models import data, forward, nested, parameter, trained
 from workbench.errors import NotFound
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
-from workbench.framework.program.prune import prune
+from workbench.framework.program.reading.check import problems
+from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.roles import OPTIMIZE
 
 

@@ -6,10 +6,10 @@ import pytest
 
 import workbench as wb
 from workbench.framework import names
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_startup_program, program_guard
 from workbench.framework.program.program import Program
-from workbench.framework.program.prune import prune
+from workbench.framework.program.reading.check import problems
+from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json, program_to_json

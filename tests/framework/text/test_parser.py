@@ -10,9 +10,9 @@ from tests.framework.models import built, everything, nested
 from tests.framework.programs import programs
 from tests.framework.toys import toys_declared
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, NotFound
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import problems
 from workbench.framework.text.lexicon import quote, unquote
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_to_json

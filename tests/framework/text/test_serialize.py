@@ -18,9 +18,9 @@ from tests.framework.models import built, data, everything, nested, parameter, t
 from tests.framework.programs import ToyDecay, programs
 from tests.framework.toys import toys_declared
 from workbench.errors import AlreadyExists, EnforceNotMet, InvalidArgument, InvalidType, NotFound
-from workbench.framework.program.check import problems
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import problems
 from workbench.framework.program.variable import Parameter
 from workbench.framework.text.serialize import program_from_dict, program_from_json, program_to_dict, program_to_json
 

@@ -12,9 +12,9 @@ import workbench as wb
 from workbench import static
 from workbench.config import override
 from workbench.graph.check import check_graph
-from workbench.notebook.dashboard.watching.joined_ranks import joined_sample, joined_scopes
 from workbench.notebook.dashboard.watching.previewed import graph_of_program
-from workbench.notebook.dashboard.watching.rank_graph import graphs_of_ranks
+from workbench.notebook.dashboard.watching.ranks.joined_ranks import joined_sample, joined_scopes
+from workbench.notebook.dashboard.watching.ranks.rank_graph import graphs_of_ranks
 from workbench.notebook.messages import column
 
 

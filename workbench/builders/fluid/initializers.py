@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.builders.fan_initializer import KaimingNormal, KaimingUniform, XavierNormal, XavierUniform
-from workbench.builders.initializer import Assign, Constant, Initializer, Normal, TruncatedNormal, Uniform
+from workbench.builders.initializers.fans import KaimingNormal, KaimingUniform, XavierNormal, XavierUniform
+from workbench.builders.initializers.initializer import Assign, Constant, Initializer, Normal, TruncatedNormal, Uniform
 from workbench.errors import Unimplemented
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import Shape

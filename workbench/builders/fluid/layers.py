@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.builders.data import data as declare
-from workbench.builders.dense import fc as dense
 from workbench.builders.layer import activation_op
+from workbench.builders.nn.dense import fc as dense
 from workbench.errors import InvalidArgument, Unimplemented
 from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.record import find_op

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
 from workbench.builders.layer import global_variable, require_static
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.guard import default_main_program, default_startup_program

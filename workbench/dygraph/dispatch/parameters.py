@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.builders import variables
-from workbench.builders.default_initializer import default_initializer
-from workbench.builders.initializer import Initializer
+from workbench.builders.initializers.default import default_initializer
+from workbench.builders.initializers.initializer import Initializer
 from workbench.builders.param_attr import ParamAttr, required_attr
 from workbench.dygraph.tensor.parameter import EagerParamBase
 from workbench.errors import InvalidArgument, InvalidType

@@ -20,8 +20,8 @@ from workbench.executors.running.engine import Engine
 from workbench.executors.running.pruned import needed, pruned_program
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
-from workbench.framework.program.order import is_startup
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.order import is_startup
 from workbench.framework.program.remote import Service, runnable, service_of
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place

@@ -22,8 +22,8 @@ from workbench.executors.reference.calls import Call, Pairs, Values, make_calls,
 from workbench.executors.reference.runner import OpRunner
 from workbench.framework.program.failures import require_agreement
 from workbench.framework.program.operator import Operator
-from workbench.framework.program.order import feeds_of, written_first
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.order import feeds_of, written_first
 from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import dense

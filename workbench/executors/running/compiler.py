@@ -14,8 +14,8 @@ from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
 from workbench.executors.planning.shapes import Specs
-from workbench.framework.program.check import check_program
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.check import check_program
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.build import build_graph

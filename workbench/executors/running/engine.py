@@ -39,8 +39,8 @@ from workbench.executors.running.watching.moment import Guard
 from workbench.executors.running.watching.report import Reporter
 from workbench.executors.running.workspace import Workspace
 from workbench.framework.program.operator import Operator
-from workbench.framework.program.order import feeds_of
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.order import feeds_of
 from workbench.framework.values.place import Place
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import Settings

@@ -15,7 +15,7 @@ from workbench.executors.running.engine import Engine, Listed
 from workbench.framework.notice import tell
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.framework.program.prune import prune
+from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Variable
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.builders.conv import conv2d
 from workbench.builders.data import data
-from workbench.builders.dense import fc
-from workbench.builders.norm import layer_norm
+from workbench.builders.nn.conv import conv2d
+from workbench.builders.nn.dense import fc
+from workbench.builders.nn.norm import layer_norm
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.framework import names

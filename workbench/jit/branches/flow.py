@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from workbench.builders.control_flow import settled_cond, while_loop
+from workbench.builders.flow.control_flow import settled_cond, while_loop
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.record import find_op
 from workbench.framework.site import caller

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from workbench.builders.initializer import Constant, Uniform
+from workbench.builders.flow.structure import flatten
+from workbench.builders.initializers.initializer import Constant, Uniform
 from workbench.builders.param_attr import ParamAttr
-from workbench.builders.structure import flatten
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.layers.layer import Layer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.builders.structure import flatten, pack
+from workbench.builders.flow.structure import flatten, pack
 from workbench.errors import ShapeError
 from workbench.framework.values.spec import shape_text
 from workbench.layers.layer import Layer

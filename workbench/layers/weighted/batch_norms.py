@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
 from workbench.builders.layer import activation_op
 from workbench.builders.param_attr import ParamAttr
 from workbench.dygraph.autograd.modes import no_grad

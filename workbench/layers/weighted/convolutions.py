@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from workbench.builders.initializer import Normal
+from workbench.builders.initializers.initializer import Normal
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.layers.layer import Layer
 from workbench.ops.arguments import int_list

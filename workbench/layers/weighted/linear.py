@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
 from workbench.errors import InvalidArgument
 from workbench.layers.layer import Layer
 from workbench.layers.values import zero_row

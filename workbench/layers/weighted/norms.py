@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from workbench.builders.initializer import Constant, Normal
+from workbench.builders.initializers.initializer import Constant, Normal
 from workbench.builders.param_attr import ParamAttr
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import DtypeError, EnforceNotMet, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.program.infer import Named
-from workbench.framework.program.sized_block import SizedBlock
+from workbench.framework.program.reading.sized_block import SizedBlock
 from workbench.framework.values import rows
 from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import STACK, Spec

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.builders.data import data
-from workbench.builders.dense import embedding
+from workbench.builders.nn.dense import embedding
 from workbench.builders.variables import create_parameter
 from workbench.experiments.bench.row import BenchRow
 from workbench.experiments.bench.workloads import SEED, Training, normalised, started, token_fc

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from workbench.builders.conv import conv2d
-from workbench.builders.dense import fc
-from workbench.builders.norm import batch_norm
+from workbench.builders.nn.conv import conv2d
+from workbench.builders.nn.dense import fc
+from workbench.builders.nn.norm import batch_norm
 from workbench.experiments.bench.row import BenchRow
 from workbench.experiments.bench.workloads import CLASSES, Training, Workload, training
 from workbench.ops.conv.pool import max_pool2d

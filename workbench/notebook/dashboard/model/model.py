@@ -19,11 +19,11 @@ from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
 from workbench.notebook.dashboard.model.shown import Shown
 from workbench.notebook.dashboard.model.subject import Subject
-from workbench.notebook.dashboard.watching.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
 from workbench.notebook.dashboard.watching.nan_message import nan_message
 from workbench.notebook.dashboard.watching.previewed import graph_of_program
+from workbench.notebook.dashboard.watching.ranks.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.dashboard.watching.unwatched import Unwatched
 from workbench.notebook.dashboard.watching.watch import Watch

@@ -9,8 +9,8 @@ import numpy as np
 
 from workbench.executors.profiling.chrome import write_trace
 from workbench.notebook.dashboard.model.model import Model
-from workbench.notebook.dashboard.watching.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.node_message import node_message, statistics_now, statistics_of_nan
+from workbench.notebook.dashboard.watching.ranks.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
 

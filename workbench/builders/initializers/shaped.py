@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.builders.initializer import Initializer
+from workbench.builders.initializers.initializer import Initializer
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.random import RandomStream

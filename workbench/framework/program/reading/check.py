@@ -18,8 +18,8 @@ from workbench.framework.outside import is_from_outside
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer_specs
 from workbench.framework.program.operator import Operator
-from workbench.framework.program.order import order_problems
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.order import order_problems
 from workbench.framework.program.roles import BACKWARD, ROLE, ROLE_VAR
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.constants import plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.builders.initializer import Constant
+from workbench.builders.initializers.initializer import Constant
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import ParamAttr, required_attr, to_attr
 from workbench.errors import InvalidArgument, InvalidType

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.builders.initializer import Initializer, finite_number
+from workbench.builders.initializers.initializer import Initializer, finite_number
 from workbench.errors import InvalidArgument, did_you_mean
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import Shape, size_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.errors import NotFound, did_you_mean
-from workbench.framework.program.flow import reads, writes
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.flow import reads, writes
 from workbench.framework.program.variable import Variable
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.builders.structure import flatten, pack, same_structure
+from workbench.builders.flow.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import generate
 from workbench.framework.notice import tell_without_effect

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.builders.control_flow import traced_block
+from workbench.builders.flow.control_flow import traced_block
+from workbench.builders.flow.structure import flatten, pack
 from workbench.builders.layer import building
-from workbench.builders.structure import flatten, pack
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.names import generate
 from workbench.framework.op.infix import not_a_variable

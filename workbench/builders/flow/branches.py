@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.builders.control_flow import cond
+from workbench.builders.flow.control_flow import cond
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.variable import Variable

@@ -12,12 +12,12 @@ from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.planning.shapes import Shapes
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
-from workbench.notebook.dashboard.watching import rank_watch
 from workbench.notebook.dashboard.watching.graph_message import graph_message
-from workbench.notebook.dashboard.watching.joined_ranks import joined_sample, joined_scopes
 from workbench.notebook.dashboard.watching.live_values import totals
-from workbench.notebook.dashboard.watching.rank_events import events_of_ranks
-from workbench.notebook.dashboard.watching.rank_graph import graphs_of_ranks
+from workbench.notebook.dashboard.watching.ranks import rank_watch
+from workbench.notebook.dashboard.watching.ranks.joined_ranks import joined_sample, joined_scopes
+from workbench.notebook.dashboard.watching.ranks.rank_events import events_of_ranks
+from workbench.notebook.dashboard.watching.ranks.rank_graph import graphs_of_ranks
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.dashboard.watching.unwatched import Unwatched
 from workbench.notebook.messages import Message, column

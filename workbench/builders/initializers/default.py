@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.builders.fan_initializer import XavierUniform
-from workbench.builders.initializer import Constant, Initializer
+from workbench.builders.initializers.fans import XavierUniform
+from workbench.builders.initializers.initializer import Constant, Initializer
 from workbench.errors import InvalidType
 
 _global: dict[str, Initializer | None] = {"weight": None, "bias": None}

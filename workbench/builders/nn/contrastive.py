@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.builders.initializer import Assign
+from workbench.builders.initializers.initializer import Assign
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument, ShapeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.builders.initializer import Normal
+from workbench.builders.initializers.initializer import Normal
 from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, to_attr
 from workbench.errors import InvalidArgument

@@ -1,0 +1,1 @@
+"""Branches and loops of programs, over values in nested containers."""

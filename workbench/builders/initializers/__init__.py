@@ -1,0 +1,1 @@
+"""What parameters are filled with."""
