@@ -37,7 +37,7 @@ class Near(ClusterExecutor):
         self._waiting: list[Any] = []
         self.most, self.sent, self.is_broken = 0, [], False
 
-    device_count = 1
+    device_count, _is_here = 1, False
 
     @contextmanager
     def working(self, scope: Any) -> Iterator[None]:
@@ -222,11 +222,11 @@ def test_checkpoints_are_of_the_steps_they_name(
         wanted = wb.ModelCheckpoint(folder, save_top_k=-1, **looks)
         run, *_ = trained(monkeypatch, is_ahead, epochs=6, checkpoints=wanted)
         run.wait(60)
-        kept.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert kept[0].keys() == kept[1].keys() and len(kept[0]) > 2
+        kept.append({path.name for path in folder.iterdir()})
+    assert kept[0] == kept[1] and len(kept[0]) > 2
     run, _, scope, main = trained(monkeypatch, False, epochs=6)
     whole = outcome(run.wait(60), scope, main)
-    name = next(iter(sorted(kept[1])))
+    name = min(kept[1])
     run, _, scope, main = trained(monkeypatch, True, epochs=6, checkpoint=folder / name)
     assert outcome(run.wait(60), scope, main) == whole
 

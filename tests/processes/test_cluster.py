@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench import static
+from workbench.checkpoint.files import read_tensors
 from workbench.errors import ExecutionError, InvalidArgument, InvalidType, PreconditionNotMet, Unavailable
 from workbench.executors.feeding.split import split_sizes
 from workbench.experiments.launch import cluster
@@ -158,6 +159,9 @@ def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(ranks: 
     run = first.train(cluster=ranks, epochs=4, paused=True)
     assert run.advance(9, timeout=30)
     run.save(path)
+    assert sorted(part.name for part in path.glob("save-*/*")) == [f"part-{i}.tensors" for i in range(3)]
+    sizes = [len(read_tensors(part)[0]) for part in sorted(path.glob("save-*/*"))]
+    assert all(sizes), sizes  # both ranks have written, and this process what is not theirs
     victim = ranks.ranks()[1]
     run.resume()
     threading.Timer(0.1, os.kill, (victim.pid, signal.SIGKILL)).start()
@@ -172,6 +176,8 @@ def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(ranks: 
     assert victim.pid not in [one.pid for one in ranks.ranks()]
     second = Training().train(cluster=ranks, epochs=4, checkpoint=path).wait(60)
     assert second.history["loss"] == whole
+    alone = Training().train(devices=2, epochs=4, checkpoint=path).wait(60)
+    assert alone.history["loss"] == whole
 
 
 @pytest.mark.processes

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.processes.ranks import require_mpi, run_ranks
+from tests.processes.test_trainers import _STEPS
+from workbench.checkpoint.parts import dealt, read_parts
+from workbench.checkpoint.tree import unflatten
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.parallel.groups.checkpoint import dealt, load_state_dict, read_state_dict, save_state_dict
+from workbench.parallel.groups.checkpoint import load_state_dict, read_state_dict, save_state_dict
 
 STATE = {"net": {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(3)}, "step": 7, "rate": {"last": 0.1}}
 
@@ -71,13 +74,13 @@ WRITES = """
     state = {"w": wb.to_tensor(np.arange(1000.0)), "b": wb.to_tensor(np.ones(900)), "step": 1}
     wb.distributed.save_state_dict(state, folder)
     if how == "fails" and group.rank == 1:
-        import workbench.parallel.groups.checkpoint as checkpoint
+        import workbench.parallel.groups.writers as checkpoint
         def full(*arguments): raise OSError(28, "No space left on device")
         checkpoint.write_tensors = full
     if how == "apart" and group.rank == 1:
         state["of rank 1"] = wb.to_tensor(np.ones(2000))
     if how == "killed" and group.rank == 1:
-        import os, signal, workbench.parallel.groups.checkpoint as checkpoint
+        import os, signal, workbench.parallel.groups.writers as checkpoint
         checkpoint.write_tensors = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
     try:
         wb.distributed.save_state_dict({**state, "step": 2}, folder)
@@ -100,3 +103,50 @@ def test_two_ranks_write_and_one_reads(how: str, step: int, tmp_path: Path) -> N
     if how == "apart":
         assert all("rank 1 saves another state dict than rank 0" in output for output in job.outputs), job
     assert (job.code == 0) == (how != "killed") and not job.orphans
+
+
+TRAINS = (
+    _STEPS
+    + """
+    import zlib
+    folder, steps, killed, moment = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    fsync, count = os.fsync, 0
+
+    def counted(file):
+        global count
+        count += 1
+        print(executor.inspection.steps, zlib.crc32(held()), flush=True)
+        if rank == killed and count == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(file)
+
+    os.fsync = counted
+    kept = wb.ModelCheckpoint(folder, save_top_k=0, every_n_train_steps=1)
+    last = os.path.join(folder, "last.checkpoint")
+    run = wb.train(
+        static.default_main_program(), [feed(), feed(1)], steps=steps, executor=executor, progress=False, record=False,
+        checkpoints=kept, checkpoint=last if os.path.exists(last) else None,
+    )
+    run.wait()
+"""
+)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("rank", "moment", "step"), [(0, 11, 2), (0, 12, 3), (1, 5, 2)])
+def test_a_trainer_killed_while_it_saves_leaves_the_checkpoint_before(
+    rank: int, moment: int, step: int, tmp_path: Path
+) -> None:
+    """Two `fsync` a file: what is written, and that it has been renamed. Another number of trainers goes on."""
+    job = run_ranks(TRAINS, 2, args=(str(tmp_path), "6", str(rank), str(moment)))
+    assert job.code != 0 and not job.orphans, str(job)
+    document = read_parts(tmp_path / "last.checkpoint")[1]
+    assert unflatten(document["run"], {})["step"] == step
+    seen = dict(line.split() for line in job.outputs[rank].splitlines())
+    alone = run_ranks(TRAINS + "    print(zlib.crc32(held()))", 1, args=(str(tmp_path), str(step), "-1", "0"))
+    assert alone.outputs[0].split()[-1] == seen[str(step)], str(alone)
+    if rank == 1:
+        further = run_ranks(TRAINS, 3, args=(str(tmp_path), str(step + 2), "-1", "0"))
+        ends = {output.splitlines()[-1] for output in further.outputs}
+        assert further.code == 0 and len(ends) == 1 and ends.pop().startswith("2 "), str(further)
+        assert len(list(tmp_path.glob("last.checkpoint/save-*/part-*"))) == 3

@@ -312,7 +312,7 @@ def test_parameters_that_were_changed_on_one_trainer_are_noticed() -> None:
     assert job.code == 0 and job.outputs == ["33\n"] * 2, str(job)
 
 
-def test_checkpoints_of_a_run_of_several_trainers_are_kept_by_the_first(tmp_path: Path) -> None:
+def test_checkpoints_of_a_run_of_several_trainers_are_written_by_all_of_them(tmp_path: Path) -> None:
     job = run_ranks(
         _STEPS
         + """
@@ -331,7 +331,8 @@ def test_checkpoints_of_a_run_of_several_trainers_are_kept_by_the_first(tmp_path
     run, _ = train(5, checkpoints=kept)
     world().barrier().wait()
     paths = [Path(path) for _, path in run.checkpoints]
-    assert len(paths) == (0 if rank else 3) and all(path.exists() for path in paths), run.checkpoints
+    assert len(paths) == 3 and all(path.is_dir() for path in paths), run.checkpoints
+    assert sorted(part.name for part in paths[0].glob("save-*/*")) == ["part-0.tensors", "part-1.tensors"]
     assert len(os.listdir(folder)) == 3, os.listdir(folder)
     straight = train(2)[1]
     assert train(7, checkpoint=Path(folder) / "last.checkpoint")[1] == straight

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.checkpoint.files import read_tensors, write_tensors
+from workbench.checkpoint.parts import LoneWriter, PartWriters, read_parts, require_folder
 from workbench.checkpoint.program_files import restoring, snapshot
 from workbench.checkpoint.restore import Restore, as_before_on_error
 from workbench.checkpoint.tree import flatten, unflatten
@@ -72,10 +74,17 @@ def _movable(loader: Any) -> list[Any]:
     return [loader] if sampler is None else [loader, sampler]
 
 
-def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.PathLike[str]) -> None:
-    """Write a checkpoint between two steps; replaces the file whole.
+def write_checkpoint(
+    loop: TrainingLoop, position: Position, path: str | os.PathLike[str], writers: PartWriters | None = None
+) -> None:
+    """Write a checkpoint between two steps; replaces what is there whole.
+
+    Args:
+        path: a file; a folder if several processes write, or if it is one already.
+        writers: the processes that write it together, each its part; this one alone if not given.
 
     Raises:
+        InvalidArgument: several write, and there is a file.
         PreconditionNotMet: the run has failed in a cluster, in the middle of steps that were sent ahead.
         OSError: it cannot be written; a file that was there is unchanged.
     """
@@ -101,27 +110,45 @@ def write_checkpoint(loop: TrainingLoop, position: Position, path: str | os.Path
         "own": [[name, place] for name, place in own],
         "devices": _device_count(executor), "fed": _fed(loop.program),
     })  # fmt: skip
-    write_tensors(path, tensors, metadata)
+    folder = Path(path_text(path, "checkpoint"))
+    if writers is None and not folder.is_dir():
+        write_tensors(path, tensors, metadata)
+        return
+    require_folder(folder)
+    (writers or LoneWriter()).write(folder, tensors, metadata)
 
 
 def read_checkpoint(loop: TrainingLoop, path: str | os.PathLike[str]) -> Restorable:
     """Read a checkpoint for a loop that has not begun, and check it whole; nothing is changed.
 
     Raises:
-        InvalidArgument: no checkpoint of a run, or of another program or loader, or of another number of devices
-            that hold values of their own.
+        InvalidArgument: no checkpoint of a run, or of another program or loader; or, in a file, of another number of
+            devices that hold values of their own.
     """
     path = path_text(path, "checkpoint")
-    tensors, metadata = read_tensors(path)
+    is_folder = os.path.isdir(path)
+    tensors, metadata = read_parts(Path(path)) if is_folder else read_tensors(path)
+    if not isinstance(metadata, dict):
+        raise InvalidArgument(f"{path} is no checkpoint of a run")
     run = metadata.pop("run", None)
     if not isinstance(run, dict):
         raise InvalidArgument(f"{path} is no checkpoint of a run; static.load takes what static.save wrote")
     try:
-        return _checked(loop, path, tensors, metadata, unflatten(run, {}))
+        document = unflatten(run, {})
+        if is_folder and document["devices"] != _device_count(executor_of(loop.executor)):
+            _leave_out_own(tensors, document)
+        return _checked(loop, path, tensors, metadata, document)
     except InvalidArgument as error:
         raise error if path in str(error) else InvalidArgument(f"{path} does not fit: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         raise InvalidArgument(f"{path} is no checkpoint of a run that this workbench reads: {error!r}") from error
+
+
+def _leave_out_own(tensors: dict[str, np.ndarray], run: dict[str, Any]) -> None:
+    """Statistics of single devices are left out where there are other devices: all of them begin with those of one."""
+    for name, place in run["own"]:
+        tensors.pop(_ON.format(place=place, name=name), None)
+    run["own"] = []
 
 
 def _checked(

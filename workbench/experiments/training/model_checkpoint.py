@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from workbench.checkpoint.parts import remove_checkpoint
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
@@ -16,6 +19,7 @@ from workbench.experiments.training.kept import LAST, SUFFIX, Kept, KeptFiles, s
 from workbench.experiments.training.loop import TrainingLoop
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
+from workbench.parallel.groups.writers import GroupWriters
 
 
 @dataclass(frozen=True)
@@ -90,12 +94,20 @@ class Keeper:
         last: name of the newest one's file, None if there is none.
     """
 
-    def __init__(self, asked: ModelCheckpoint, run: Run, loop: TrainingLoop, monitor: str | None) -> None:
-        self.asked, self.monitor = asked, monitor
+    def __init__(
+        self,
+        asked: ModelCheckpoint,
+        run: Run,
+        loop: TrainingLoop,
+        monitor: str | None,
+        writers: GroupWriters | None,
+        write: Callable[[str], None] | None,
+    ) -> None:
+        self.asked, self.monitor, self._writers = asked, monitor, writers
         self.folder = Path(asked.dirpath).absolute()
         self.best: list[Kept] = []
         self.last: str | None = None
-        self._write = run.write_checkpoint
+        self._write = write
         self._is_validated = loop.validation is not None and monitor in loop.validation.labels
         self._epoch = self._looked = 0  # epochs at the last look, steps whose values it has judged
         self._saved = -1  # step of the newest checkpoint
@@ -114,7 +126,8 @@ class Keeper:
         self._epoch, self._looked = run.epoch, run.step
         if state is None or state.folder != os.path.abspath(self.folder):
             return
-        self._epoch, self._looked, self.last = state.epoch, state.looked, state.last
+        self._epoch, self._looked = state.epoch, state.looked
+        self.last = state.last if self._can_replace(state.last) else None
         if (state.monitor, state.mode) == (self.monitor, self.asked.mode):
             there = [kept for kept in state.best if os.path.exists(self._path(kept.name))]
             self.best = sorted(there, key=lambda kept: self._rank(kept.score))
@@ -122,9 +135,14 @@ class Keeper:
             run.add_checkpoint(kept.step, self._path(kept.name))
         self._show(run)
 
+    def _can_replace(self, name: str | None) -> bool:
+        """Whether what several processes save can take the place of what is there: a folder that of a folder."""
+        return name is not None and not (self._writers is not None and os.path.isfile(self._path(name)))
+
     def __call__(self, run: Run) -> None:
         if run.finished or run.error is not None:
-            if self.asked.save_last and run.state in (State.DONE, State.STOPPED) and run.step > max(self._saved, 0):
+            ended = (State.DONE, State.STOPPED) if self._writers is None else (State.DONE,)  # one may be stopped alone
+            if self.asked.save_last and run.state in ended and run.step > max(self._saved, 0):
                 self._save_last(run)
         elif self._is_time(run):
             self._look(run)
@@ -147,6 +165,8 @@ class Keeper:
 
     def _look(self, run: Run) -> None:
         score, self._epoch, self._looked = self._score(run), run.epoch, run.step
+        if self._writers is not None:
+            score = json.loads(self._writers.told(json.dumps(score), "the score of the step"))
         if score is not None and self._is_among_the_best(score):
             self._save_best(run, score)
         if self.asked.save_last:
@@ -201,8 +221,9 @@ class Keeper:
     def _remove(self, run: Run, name: str) -> None:
         path = self._path(name)
         run.drop_checkpoint(path)
-        with suppress(OSError):  # gone already, or to stay
-            os.unlink(path)
+        if self._writers is None or self._writers.is_first:
+            with suppress(OSError):  # gone already, or to stay
+                remove_checkpoint(Path(path))
 
     def _path(self, name: str) -> str:
         return str(self.folder / name)
@@ -213,7 +234,7 @@ class Keeper:
         while os.path.lexists(self._path(name)):
             number += 1
             name = f"{stem}-v{number}{SUFFIX}"
-        return name
+        return name if self._writers is None else self._writers.told(name, "the name of the checkpoint")
 
     def _show(self, run: Run) -> None:
         best = (self.best[0].score, self._path(self.best[0].name)) if self.best else None
@@ -227,11 +248,18 @@ class Keeper:
         self._trouble = why
 
 
-def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
+def keeper_of(
+    asked: Any,
+    run: Run,
+    loop: TrainingLoop,
+    writers: GroupWriters | None,
+    write: Callable[[str], None] | None,
+) -> Keeper:
     """What keeps the checkpoints of a run that has not begun, once it is subscribed there.
 
     Args:
         asked: a folder or a ModelCheckpoint.
+        writers: the processes that train together, each of which has one: they keep the same; write: how they write.
 
     Raises:
         InvalidType: something else. InvalidArgument: the run records nothing of the label that is to be monitored.
@@ -243,4 +271,4 @@ def keeper_of(asked: Any, run: Run, loop: TrainingLoop) -> Keeper:
     if settings.monitor is not None and settings.monitor not in known:
         hint = did_you_mean(settings.monitor, known)
         raise InvalidArgument(f"nothing is recorded as {settings.monitor!r}, which is to be monitored.{hint}")
-    return Keeper(settings, run, loop, settings.monitor or next(iter(known), None))
+    return Keeper(settings, run, loop, settings.monitor or next(iter(known), None), writers, write)

@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from workbench.checkpoint.parts import PartWriters
 from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.running.trainers import group_of
 from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.records.runs_file import RunsFile
@@ -37,6 +39,7 @@ from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
+from workbench.parallel.groups.writers import GroupWriters
 from workbench.runtime.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -107,7 +110,8 @@ def train(
             them on one device; `run.history["val_loss"]` has the means over their rows of what is fetched as `loss`.
         valid_every: evaluate them after so many steps; after every epoch, and after the last step, by default.
         checkpoints: a folder in which the best and the last checkpoint are kept, or a `ModelCheckpoint` that says more.
-            Where several processes train together trainer 0 keeps them, by its own values: they have one folder.
+            Where several processes train together, or a cluster does, every save is a folder, of which each process
+            writes a part; which ones are kept is decided by the values of trainer 0. All trainers give the same folder.
         stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
             step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
         loss: of a Layer: a function of what it returns and the label, such as `nn.CrossEntropyLoss()`.
@@ -174,9 +178,12 @@ def train(
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)
     run.trains(None if executes is None else program, loader, labels, executes, target)
-    run.saves_by(partial(_save, loop, run))
-    keeper = None if checkpoints is None else keeper_of(checkpoints, run, loop)
-    if keeper is not None and not _trainer(runner):
+    run.saves_by(partial(_save, loop, run, runner if isinstance(runner, ClusterExecutor) else None))
+    keeper = None
+    if checkpoints is not None:
+        writers = _trainers(runner)
+        write = run.write_checkpoint if writers is None else partial(_save, loop, run, writers)
+        keeper = keeper_of(checkpoints, run, loop, writers, write)
         run.subscribe(keeper, at_rest=False)
     loop.attend(NaNGuard(run, stop_on_nan), keeper)
     if on_step is not None:
@@ -215,15 +222,18 @@ def _of_program(
     return Parts(program, loader, labels, runner, own_scope, validation)
 
 
-def _trainer(runner: Any) -> int:
-    """Which of the processes that train together this one is."""
+def _trainers(runner: Any) -> GroupWriters | None:
+    """The processes that train together, as writers of checkpoints; None if this one trains alone."""
     executor = executor_of(runner)
-    return 0 if executor is None else int(executor.inspection.build.trainer_id)
+    if executor is None:
+        return None
+    group = group_of(executor.inspection.build, executor.inspection.execution.timeout)
+    return None if group is None else GroupWriters(group.own(executor.inspection.execution.timeout))
 
 
-def _save(loop: TrainingLoop, run: Run, path: str | os.PathLike[str]) -> None:
+def _save(loop: TrainingLoop, run: Run, writers: PartWriters | None, path: str | os.PathLike[str]) -> None:
     require_recorded(loop.executor)
-    write_checkpoint(loop, loop.position(run), path)
+    write_checkpoint(loop, loop.position(run), path, writers)
 
 
 def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checkpoint.files import write_tensors
+from workbench.checkpoint.parts import checksum
 from workbench.errors import NotFound
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.framework.text.deserialize import program_from_dict
@@ -124,6 +126,17 @@ def drop_temporaries(key: str) -> int:
 def values_of(key: str) -> dict[str, np.ndarray]:
     """See `RankWork.values`."""
     return _working(key).values()
+
+
+def checksums(key: str) -> dict[str, int]:
+    """Of every value, see `checkpoint.parts.checksum`."""
+    return {name: checksum(array) for name, array in values_of(key).items()}
+
+
+def write_part(key: str, path: str, names: Sequence[str]) -> None:
+    """Write some of the values: this rank's part of a checkpoint."""
+    values = values_of(key)
+    write_tensors(path, {name: values[name] for name in names})
 
 
 def standing() -> dict[str, Any]:

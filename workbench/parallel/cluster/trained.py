@@ -6,10 +6,13 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from workbench.checkpoint.files import write_tensors
+from workbench.checkpoint.parts import checksum, dealt, newest, part_of, write_manifest
 from workbench.checkpoint.program_files import document_of, snapshot
 from workbench.errors import InvalidArgument
 from workbench.executors.api.executor import Executor
@@ -49,6 +52,7 @@ class ClusterExecutor:
         self._hearers: list[Callable[[list[Any]], None]] = []
         self._looks = False
         self._is_ahead = False  # the ranks have made steps that the scope here does not know
+        self._is_here = False  # the ranks hold the program and its values
 
     @property
     def device_count(self) -> int:
@@ -66,6 +70,7 @@ class ClusterExecutor:
         """
         with self.cluster.held_by(self._key):
             self.begin(scope)
+            self._is_here = True
             try:
                 yield
             except RankLost:
@@ -73,6 +78,8 @@ class ClusterExecutor:
             except BaseException:
                 self.settle(scope)
                 raise
+            finally:
+                self._is_here = False
             self.settle(scope)
 
     def begin(self, scope: Scope) -> None:
@@ -95,6 +102,24 @@ class ClusterExecutor:
         with scope.in_use():
             undisturbed(partial(_adopt, scope, first))
         self._is_ahead = False
+
+    def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
+        """Write a checkpoint: every rank a part of what all hold alike, this process the rest, and the manifest last.
+
+        Raises:
+            RankLost: a rank is gone; the checkpoint before is still the one that counts.
+        """
+        folder = folder.absolute()
+        number, size = newest(folder) + 1, self.cluster.size if self._is_here else 0
+        sums = self.cluster.ask(rank_programs.checksums, self._key) if size else [{}]
+        alike = {n: t.nbytes for n, t in tensors.items() if {checksum(t)} == {own.get(n, -1) for own in sums}}
+        owners = {**dict.fromkeys(tensors, size), **(dealt(alike, size) if size else {})}
+        parts = [[name for name in tensors if owners[name] == rank] for rank in range(size + 1)]
+        if size:
+            given = [(self._key, str(part_of(folder, number, rank)), parts[rank]) for rank in range(size)]
+            self.cluster.ask_each(rank_programs.write_part, given)
+        write_tensors(part_of(folder, number, size), {name: tensors[name] for name in parts[size]})
+        write_manifest(folder, number, size + 1, document, owners)
 
     def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
         """A step of the program on all ranks; what is fetched of all devices, joined along dimension 0."""

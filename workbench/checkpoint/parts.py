@@ -1,0 +1,119 @@
+"""A checkpoint in parts: a folder that several processes write together, and that any number of them can read.
+
+    folder/manifest.json          which save counts, which part holds which tensor, and everything that is no tensor
+    folder/save-3/part-0.tensors  what process 0 has written of save 3 …
+
+The manifest is replaced last, and only when every part is on the disk. Whatever happens before, a disk that is full or
+a process that is killed, the save before is still the one that is read. Data only: safetensors and JSON.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from zlib import crc32
+
+import numpy as np
+
+from workbench.checkpoint.atomic import file_inside
+from workbench.checkpoint.files import read_json, read_tensors, write_json, write_tensors
+from workbench.errors import InvalidArgument
+
+KIND = "checkpoint"
+_MANIFEST = "manifest.json"
+
+
+class PartWriters(Protocol):
+    """Processes that write a checkpoint together."""
+
+    def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
+        """Write a save; what was saved in the folder before is replaced whole or not at all.
+
+        Args:
+            document: of JSON types.
+        """
+
+
+class LoneWriter:
+    """One process alone: a save of one part."""
+
+    def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
+        """See `PartWriters`."""
+        number = newest(folder) + 1
+        write_tensors(part_of(folder, number, 0), tensors)
+        write_manifest(folder, number, 1, document, dict.fromkeys(tensors, 0))
+
+
+def require_folder(path: Path) -> None:
+    """Raises: InvalidArgument: there is a file, which a folder cannot replace at once."""
+    if path.is_file():
+        raise InvalidArgument(f"{path} is a file, and what several processes save is a folder; choose another path")
+
+
+def dealt(sizes: Mapping[str, int], writers: int) -> dict[str, int]:
+    """Who writes which tensor: the largest first, each to the one that has least so far."""
+    load, owners = [0] * writers, {}
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        owners[name] = load.index(min(load))
+        load[owners[name]] += sizes[name]
+    return owners
+
+
+def checksum(array: np.ndarray | None) -> int:
+    """By which processes see that they hold the same; -1 of nothing."""
+    return -1 if array is None else crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def part_of(folder: Path, number: int, writer: int) -> Path:
+    """The file with what a process writes of a save."""
+    return folder / f"save-{number}" / f"part-{writer}.tensors"
+
+
+def newest(folder: Path) -> int:
+    """The highest number of a save in a folder, 0 if there is none; also of one that was cut short."""
+    numbers = [entry.name.removeprefix("save-") for entry in folder.glob("save-*")]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+
+def write_manifest(folder: Path, number: int, parts: int, document: Any, owners: Mapping[str, int]) -> None:
+    """Make a save, whose parts are all on the disk, the one that counts; others are removed."""
+    manifest = {"save": number, "ranks": parts, "state": document, "tensors": dict(owners)}
+    write_json(folder / _MANIFEST, manifest, KIND)
+    for entry in folder.glob("save-*"):
+        if entry.name != f"save-{number}" and entry.name.removeprefix("save-").isdecimal():
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def read_parts(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
+    """The tensors of all parts, and the document beside them.
+
+    Raises:
+        InvalidArgument: no checkpoint, or a damaged one. OSError: it cannot be read.
+    """
+    if not (folder / _MANIFEST).exists():
+        raise InvalidArgument(f"{folder} holds no checkpoint: there is no {_MANIFEST}, which is written last")
+    manifest = read_json(folder / _MANIFEST, KIND)
+    tensors: dict[str, np.ndarray] = {}
+    try:
+        number = int(manifest["save"])
+        file_inside(folder, f"save-{number}")
+        for writer in range(int(manifest["ranks"])):
+            tensors |= read_tensors(part_of(folder, number, writer))[0]
+        return tensors, manifest["state"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(f"{folder} holds no checkpoint that this workbench reads: {error}") from error
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove a checkpoint, a file or a folder; of a folder first what makes it one.
+
+    Raises:
+        OSError: it is not there, or is to stay.
+    """
+    if not path.is_dir():
+        path.unlink()
+        return
+    (path / _MANIFEST).unlink()
+    shutil.rmtree(path, ignore_errors=True)
