@@ -28,6 +28,7 @@ from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
+from workbench.jit.values.raw_arrays import raw_arrays_told
 from workbench.ops.tensor.assign import ASSIGN
 from workbench.runtime.standing import standing
 
@@ -61,7 +62,7 @@ class CaptureRecorder:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
-        with program_guard(self.program, self.startup), recording(self), self._names_of_all():
+        with program_guard(self.program, self.startup), recording(self), self._names_of_all(), raw_arrays_told():
             token = witness.set(self.reads)
             try:
                 yield

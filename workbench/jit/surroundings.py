@@ -205,13 +205,7 @@ class Surroundings:
                 if _is_library(vars(value)):
                     return getattr(value, name, MISSING)
                 space: Mapping[str, Any] = vars(value)
-            elif isinstance(value, Tensor):
-                if name == "array" and self.watched.add(
-                    f"{label}.array", (id(value), name), partial(getattr, value, name)
-                ):
-                    self._found(f"{label}.array", value.array)
-                return MISSING
-            elif not hasattr(value, "__dict__"):
+            elif isinstance(value, Tensor) or not hasattr(value, "__dict__"):
                 return MISSING
             else:
                 space = vars(value)

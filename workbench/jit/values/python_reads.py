@@ -46,6 +46,11 @@ class ReadValue:
         return True
 
     @property
+    def is_written(self) -> bool:
+        """Whether it is another one, however large it is."""
+        return _bytes_of(self.tensor) != self._kept
+
+    @property
     def reason(self) -> str:
         """Why there is a recording for the value that is there now."""
         tensor, values = self._now(), ""
@@ -111,11 +116,11 @@ class PythonReads:
             written: ids of the memory that the recorded function writes, or has other tensors take the place of.
 
         Raises:
-            NeedsValue: it writes what it reads, so that the value is another one in every call.
+            NeedsValue: it writes what it reads, so that the value is another one in every call; or Python does.
         """
         reads = list(self._reads.values())
         for each in reads:
-            if memory_id(each.tensor) in written:
+            if memory_id(each.tensor) in written or each.is_written:
                 raise NeedsValue(
                     f"the value of tensor {each.tensor.name!r} is read by Python here, and the function that is "
                     "recorded changes it: every run would go on with the value of now\n"
