@@ -1,6 +1,6 @@
 """Whoever records is told of code of users that goes to `Tensor.array`, wherever it has the tensor from.
 
-All other ways to the value of a tensor are functions that tell. This one is a slot, as quick as an attribute can be, for
+All other ways to the value of a tensor are functions that tell. This one is a slot, as quick as an attribute can be:
 nobody is told; so something else is in its place as long as somebody records.
 """
 
