@@ -22,6 +22,7 @@ import tempfile
 import textwrap
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def require_mpi() -> str:
     if found is None:
         pytest.skip("several processes need mpi4py and an mpiexec: pip install -e '.[processes]'")
     return found
+
+
+@cache
+def is_open_mpi() -> bool:
+    """Whether it is Open MPI; else MPICH, or one of its kin."""
+    told = subprocess.run([require_mpi(), "--version"], capture_output=True, text=True, timeout=60, check=True)
+    return "open mpi" in told.stdout.lower()
 
 
 def environment(**more: str) -> dict[str, str]:
