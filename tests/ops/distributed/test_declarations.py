@@ -18,8 +18,8 @@ DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
     "send": (
         "X* -> Out*",
         {
-            "trainer_id": 0, "epmap": [], "sections": [], "send_varnames": [], "num": 0, "merge_add": False,
-            "use_send_handler": True,
+            "trainer_id": 0, "epmap": ["127.0.0.1:6164"], "sections": [], "send_varnames": [], "num": 0,
+            "merge_add": False, "use_send_handler": True,
         },
     ),
     "recv": (
@@ -28,8 +28,8 @@ DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
             "epmap": [], "trainer_id": 0, "with_barrier": True, "varnames": [], "recv_varnames": [], "do_not_run": 0,
         },
     ),
-    "send_barrier": ("X* -> Out*", {"trainer_id": 0, "endpoints": [], "half_async": False}),
-    "fetch_barrier": ("X* -> Out*", {"trainer_id": 0, "endpoints": []}),
+    "send_barrier": ("X* -> Out*", {"trainer_id": 0, "endpoints": ["127.0.0.1:6164"], "half_async": False}),
+    "fetch_barrier": ("X* -> Out*", {"trainer_id": 0, "endpoints": ["127.0.0.1:6164"]}),
     "split_byref": ("X -> Out*", {"sections": [], "num": 0}),
     "listen_and_serv": (
         "X* -> ",

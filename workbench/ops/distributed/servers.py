@@ -14,7 +14,7 @@ from workbench.framework.values.spec import Spec, same_dim
 from workbench.ops.tensor.bound_copies import bind_parts
 
 NOWHERE = ["127.0.0.1:6164"]
-"""Where operators point that nobody tells where to, as in Paddle."""
+"""Where operators that push point unless they are told where to, as in Paddle."""
 
 
 class Client(Protocol):
@@ -72,7 +72,7 @@ def SEND(xp: Any, xs: list[Any], client: Client, **attrs: Any) -> Any:
     "recv",
     "X*? -> Out*",
     attrs={
-        "epmap": NOWHERE,
+        "epmap": [],
         "trainer_id": 0,
         "with_barrier": True,
         "varnames": [],
@@ -93,7 +93,7 @@ def RECV(xp: Any, controls: Any, client: Client, **attrs: Any) -> Any:
 @op(
     "send_barrier",
     "X*? -> Out*?",
-    attrs={"trainer_id": 0, "endpoints": [], "half_async": False},
+    attrs={"trainer_id": 0, "endpoints": NOWHERE, "half_async": False},
     infer=_as_declared,
     needs="client",
 )
@@ -105,7 +105,7 @@ def SEND_BARRIER(xp: Any, controls: Any, client: Client, **attrs: Any) -> Any:
 @op(
     "fetch_barrier",
     "X*? -> Out*?",
-    attrs={"trainer_id": 0, "endpoints": []},
+    attrs={"trainer_id": 0, "endpoints": NOWHERE},
     infer=_as_declared,
     needs="client",
 )
