@@ -14,6 +14,7 @@ from workbench.checkpoint.objects import PROGRAM
 from workbench.checkpoint.program_files import MODEL, PARAMS, document_of, load, model_prefix, snapshot
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.api.executor import Executor
+from workbench.framework.notice import tell_unused
 from workbench.framework.program.program import Program
 from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.variable import Variable
@@ -34,10 +35,12 @@ def save_inference_model(
 
     Args:
         path_prefix: folder and file prefix. executor: accepted for Paddle's sake.
-        kwargs: `program`, where it is not that of the variables; others are accepted for Paddle's sake.
+        kwargs: `program`, where it is not that of the variables; `clip_extra` and `legacy_format` of Paddle's
+            have no effect, which is told.
 
     Raises:
-        InvalidType: no Variables. InvalidArgument: nothing to compute. PreconditionNotMet: a value is missing.
+        InvalidType: no Variables; another keyword. InvalidArgument: nothing to compute.
+        PreconditionNotMet: a value is missing.
         OSError: a file cannot be written.
 
     Example:
@@ -51,6 +54,7 @@ def save_inference_model(
         >>> executor.run(program, feed={feeds[0]: np.ones((3, 4), np.float32)}, fetch_list=fetches)[0].shape
         (3, 2)
     """
+    tell_unused("static.save_inference_model", kwargs.keys() - {"program"}, ("program", "clip_extra", "legacy_format"))
     feeds, fetches = _variables(feed_vars, "feed_vars"), _variables(fetch_vars, "fetch_vars")
     if not fetches:
         raise InvalidArgument("save_inference_model needs at least one variable in fetch_vars")
@@ -64,11 +68,14 @@ def load_inference_model(
 ) -> list[Any]:
     """Read what `save_inference_model`, or `jit.save`, wrote; values go into `global_scope()`.
 
+    Args:
+        kwargs: `model_filename` and `params_filename` of Paddle's have no effect, which is told.
+
     Returns:
         the program, the names it is fed, and the variables to fetch.
 
     Raises:
-        InvalidArgument: no such model, or a damaged file. OSError: a file cannot be read.
+        InvalidArgument: no such model, or a damaged file. OSError: a file cannot be read. InvalidType: another keyword.
 
     Example:
         >>> wb.jit.save(wb.nn.Linear(4, 2), "model", input_spec=[static.InputSpec([None, 4], name="x")])
@@ -78,6 +85,7 @@ def load_inference_model(
         >>> executor.run(program, feed={"x": np.ones((3, 4), np.float32)}, fetch_list=fetches)[0].shape
         (3, 2)
     """
+    tell_unused("static.load_inference_model", kwargs, ("model_filename", "params_filename"))
     program, feeds, fetches = read_model(path_prefix)
     load(program, path_prefix, executor)
     block = program.global_block()

@@ -11,6 +11,7 @@ from workbench.checkpoint.files import is_document, read_json, read_tensors, wri
 from workbench.checkpoint.tree import flatten, unflatten
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument
+from workbench.framework.notice import tell_unused
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_from_dict, program_to_dict
@@ -26,15 +27,17 @@ def save(obj: Any, path: FilePath, protocol: int = 4, **configs: Any) -> None:
             layers, optimizers, schedules and loaders; a tensor or array; or a Program, whose operators and variables
             are written as JSON (their values are not, see `static.save`).
         path: of the file, whose folder is made if it is not there; or a file that is open for writing bytes.
-        protocol, configs: accepted for Paddle's sake; nothing is pickled.
+        protocol: accepted for Paddle's sake; nothing is pickled.
+        configs: `use_binary_format` and `pickle_protocol` of Paddle's have no effect, which is told.
 
     Raises:
-        InvalidType: it holds something that is no data, naming where.
+        InvalidType: it holds something that is no data, naming where; another keyword.
         InvalidArgument: `path` is a link or a folder. OSError: it cannot be written.
 
     Example:
         >>> wb.save({"step": 3, "w": np.zeros(2, np.float32)}, "state.wb")
     """
+    tell_unused("save", configs, ("use_binary_format", "pickle_protocol"))
     if isinstance(obj, Program):
         write_json(path, program_to_dict(obj), PROGRAM)
         return
@@ -48,7 +51,7 @@ def load(path: FilePath, return_numpy: bool = False, **configs: Any) -> Any:
     Args:
         path: of the file, or a file that is open for reading bytes.
         return_numpy: give tensors as NumPy arrays; in static mode they are in any case.
-        configs: accepted for Paddle's sake.
+        configs: `model_filename`, `params_filename` and `keep_name_table` of Paddle's have no effect, which is told.
 
     Raises:
         InvalidArgument: another kind of file, truncated or damaged. OSError: it cannot be read.
@@ -58,6 +61,7 @@ def load(path: FilePath, return_numpy: bool = False, **configs: Any) -> Any:
         >>> wb.load("state.wb")["step"]
         3
     """
+    tell_unused("load", configs, ("model_filename", "params_filename", "keep_name_table"))
     if is_document(path):
         return program_from_dict(read_json(path, PROGRAM))
     tensors, metadata = read_tensors(path)

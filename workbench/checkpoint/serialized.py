@@ -17,6 +17,7 @@ from workbench.checkpoint.inference_model import inference_program
 from workbench.checkpoint.objects import PROGRAM
 from workbench.checkpoint.program_files import document_of, restoring, snapshot
 from workbench.errors import InvalidType
+from workbench.framework.notice import tell_unused
 from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -30,10 +31,10 @@ def normalize_program(program: Program, feed_vars: Variables, fetch_vars: Variab
     """A copy of what computes `fetch_vars` from `feed_vars`, as in evaluation.
 
     Args:
-        kwargs: accepted for Paddle's sake.
+        kwargs: `skip_prune_program` of Paddle's has no effect, which is told.
 
     Raises:
-        InvalidType: no Program, or no Variables.
+        InvalidType: no Program, or no Variables; another keyword.
 
     Example:
         >>> wb.enable_static()
@@ -44,6 +45,7 @@ def normalize_program(program: Program, feed_vars: Variables, fetch_vars: Variab
         >>> [op.type for op in program.global_block().ops]
         ['mul', 'elementwise_add']
     """
+    tell_unused("static.normalize_program", kwargs, ("skip_prune_program",))
     if not isinstance(program, Program):
         raise InvalidType(f"normalize_program takes a Program, got {program!r}")
     feeds, fetches = (_names(given, what) for given, what in ((feed_vars, "feed_vars"), (fetch_vars, "fetch_vars")))
@@ -160,6 +162,7 @@ def load_from_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _inference(feed_vars: Variables, fetch_vars: Variables, kwargs: dict[str, Any]) -> Program:
+    tell_unused("serialize_program", kwargs.keys() - {"program"}, ("program", "legacy_format"))
     feeds, fetches = _names(feed_vars, "feed_vars"), _names(fetch_vars, "fetch_vars")
     first = fetch_vars[0] if isinstance(fetch_vars, Sequence) else fetch_vars
     return inference_program(kwargs.get("program") or first.block.program, feeds, fetches)

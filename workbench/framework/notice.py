@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
+from workbench.errors import InvalidType, did_you_mean
 from workbench.framework.site import is_ours
 
 Speak = Callable[[str], object]
@@ -42,6 +43,18 @@ def tell_without_effect(owner: str, given: Mapping[str, bool]) -> None:
     names = [name for name, is_given in given.items() if is_given]
     if names:
         tell(f"{owner}: {', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect here")
+
+
+def tell_unused(owner: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Say which keywords were given that Paddle knows and that have no effect here.
+
+    Raises:
+        InvalidType: one that Paddle does not know either.
+    """
+    for name in given:
+        if name not in known:
+            raise InvalidType(f"{owner} takes no {name!r}.{did_you_mean(name, known)}")
+    tell_without_effect(owner, dict.fromkeys(given, True))
 
 
 def say(text: str) -> None:

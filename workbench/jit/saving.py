@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,8 @@ from workbench.checkpoint.files import read_tensors
 from workbench.checkpoint.inference_model import inference_program, read_model, write_model
 from workbench.checkpoint.program_files import PARAMS, model_prefix
 from workbench.dygraph.autograd.modes import no_grad
-from workbench.errors import InvalidType, did_you_mean
-from workbench.framework.notice import tell_without_effect
+from workbench.errors import InvalidType
+from workbench.framework.notice import tell_unused
 from workbench.jit.static_function import StaticFunction
 from workbench.jit.surroundings import is_layer
 from workbench.jit.translated_layer import TranslatedLayer
@@ -42,7 +42,7 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **con
         >>> wb.jit.load("model")(wb.ones([3, 4])).shape
         [3, 2]
     """
-    _tell_unused("jit.save", configs, _SAVED)
+    tell_unused("jit.save", configs, _SAVED)
     forward = layer.forward if is_layer(layer) else layer
     if not callable(forward):
         raise InvalidType(f"jit.save takes a layer or a function, got {layer!r}")
@@ -52,13 +52,6 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **con
         concrete, step = forward.get_concrete_program(*_last_arguments(forward))
     feeds, fetches = [v.name for v in concrete.inputs], [v.name for v in concrete.outputs]
     write_model(path, inference_program(concrete.main_program, feeds, fetches), step.scope)
-
-
-def _tell_unused(owner: str, given: Mapping[str, Any], known: Collection[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InvalidType(f"{owner} takes no {name!r}.{did_you_mean(name, known)}")
-    tell_without_effect(owner, dict.fromkeys(given, True))
 
 
 def _last_arguments(forward: StaticFunction) -> tuple[Any, ...]:
@@ -96,7 +89,7 @@ def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:
         >>> [parameter.shape for parameter in wb.jit.load("model").parameters()]
         [[4, 2], [2]]
     """
-    _tell_unused("jit.load", configs, _LOADED)
+    tell_unused("jit.load", configs, _LOADED)
     program, feeds, fetches = read_model(path)
     tensors, _ = read_tensors(model_prefix(path) + PARAMS)
     return TranslatedLayer(program, feeds, fetches, tensors)

@@ -131,11 +131,15 @@ def is_complex(x: Any) -> bool:
 
 
 def to(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """`x` in another dtype: `to(dtype)`, `to(device, dtype)` or `to(other)`.
+    """`x` in another dtype: `to(dtype)`, `to(device, dtype)` or `to(other)`, each with `blocking`, as it is on a CPU.
 
     Raises:
-        Unimplemented: a device other than the CPU. InvalidType: something that is no dtype, place or tensor.
+        Unimplemented: a device other than the CPU. InvalidType: something that is no dtype, place or tensor. TypeError:
+            another keyword.
     """
+    unknown = kwargs.keys() - {"device", "dtype", "other", "blocking"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument {min(unknown)!r}")
     given = [*args, *(kwargs[k] for k in ("device", "dtype", "other") if kwargs.get(k) is not None)]
     for value in given:
         if isinstance(value, bool) or value is None:  # blocking
