@@ -25,9 +25,6 @@ class Silence(Listener):
     def receive(self, seconds: float) -> Question | None:
         return None
 
-    def settle(self) -> None:
-        """Nothing is under way."""
-
     def close(self) -> None:
         """Nothing is open."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -37,10 +39,18 @@ class _Server(Connection):
         is_lost = step in self._loses
         self._loses -= {step}
         told = {f"{self.endpoint}.w": self.w}
-        return _Answer(Message("values", {"session": 1, "sequence": 0}, told), is_lost)
+        return _Answer(Message("joined", {"session": 1, "sequence": 0, "server": 1}, told), is_lost)
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _linked(servers: Sequence[_Server], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainer 0 has begun with what the servers have."""
+    held = {(0, one.endpoint): links.Link(one, 0) for one in servers}
+    for one in servers:
+        held[0, one.endpoint].begun[f"{one.endpoint}.w"] = one.w
+    monkeypatch.setattr(links, "_links", held)
 
 
 @pytest.mark.parametrize("every", [1, 2])
@@ -48,17 +58,30 @@ def test_a_change_whose_answer_was_lost_is_counted_once_at_every_server(
     every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = [_Server("a", 1, {0}), _Server("b", 1, set())]
-    monkeypatch.setattr(links, "_links", {(0, one.endpoint): links.Link(one, 0) for one in servers})
+    _linked(servers, monkeypatch)
     shares = [Share(f"{one.endpoint}.w", one.endpoint, row, row + 1) for row, one in enumerate(servers)]
     geo, w, lost = GeoExchange(0, 1, every, {"w": shares}), np.ones(2, np.float32), 0
-    geo._known = {"w": w.copy()}
-    for _ in range(4 * every):
-        w = w + np.float32([1, 3])
+    for _ in range(4 * every + 1):
         try:
-            (w,) = geo.exchange([w])
+            (w,) = geo.exchange([w + np.float32([1, 3])])
+            geo.is_applied = True
         except PeerTimeout:
             lost += 1
     assert lost == 1
-    assert np.array_equal([one.w[0] for one in servers], geo._known["w"])
     assert np.array_equal(w, 1 + np.float32([1, 3]) * (4 * every))
-    assert np.array_equal(w, geo._known["w"])
+    assert np.array_equal([one.w[0] for one in servers], w)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_step_that_was_discarded_behind_its_exchange_is_counted_once(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = _Server("a", 1, set())
+    _linked([server], monkeypatch)
+    geo, w, step = GeoExchange(0, 1, every, {"w": [Share("a.w", "a", 0, 1)]}), np.ones(1, np.float32), np.float32(2)
+    for run in range(4 * every + 2):
+        (after,) = geo.exchange([w + step])
+        if run in (every - 1, every):  # discarded twice: the parameter stays as it was
+            continue
+        w, geo.is_applied = after, True
+    assert w == 1 + step * 4 * every == server.w

@@ -23,7 +23,7 @@ class _Late(Reply):
         time.sleep(0.02)
         self._connection.under_way -= 1
         rows = {f"{name}@VALUES": np.ones((1, 1), np.float32) for name in self._frame.arrays}
-        return Message("values", {"session": 1, "sequence": 0}, {"w": np.ones(1, np.float32), **rows})
+        return Message("joined", {"session": 1, "sequence": 0, "server": 1}, {"w": np.ones(1, np.float32), **rows})
 
 
 class _Alone(Connection):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import workbench as wb
 from tests.servers.in_process import free_endpoints, running
 from workbench import fluid
 from workbench.checkpoint.files import read_tensors
+from workbench.executors.running.step_runner import StepRunner
 from workbench.framework.program.program import Program
 from workbench.parallel.servers.links import checkpoint_servers
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
@@ -103,6 +106,63 @@ def test_T5_two_asynchronous_trainers_take_turns() -> None:
         for step in (1, 2, 3):
             assert np.allclose(one.step(), START - 0.1 * (2 * step - 1) * GRADIENT, atol=1e-6)
             assert np.allclose(two.step(), START - 0.1 * 2 * step * GRADIENT, atol=1e-6)
+
+
+def discard_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next step of this thread that is ready to be applied is interrupted."""
+    commit, thread = StepRunner.commit, threading.current_thread()
+
+    def interrupted(*given: Any) -> None:
+        if threading.current_thread() is not thread:  # that of a server, or of another trainer
+            commit(*given)
+            return
+        monkeypatch.setattr(StepRunner, "commit", commit)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(StepRunner, "commit", interrupted)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_step_that_servers_took_and_the_trainer_discarded_is_applied_once(
+    sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with job(lambda: dense_model(sgd), sync) as ((trainer,), _):
+        trainer.step()
+        for _ in range(2):
+            discard_once(monkeypatch)
+            with pytest.raises(KeyboardInterrupt):
+                trainer.step()
+            held = trainer.scope.find_var("w").get_tensor().array
+            assert np.allclose(held, START - 0.1 * GRADIENT, atol=1e-6)
+        for step in (2, 3):
+            assert np.allclose(trainer.step(), START - 0.1 * step * GRADIENT, atol=1e-6)
+
+
+def test_a_discarded_step_of_one_synchronous_trainer_keeps_both_at_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with job(lambda: dense_model(sgd), True, trainers=2) as ((one, two), _), ThreadPoolExecutor(1) as beside:
+        other = beside.submit(lambda: [two.step() for _ in range(3)])
+        discard_once(monkeypatch)
+        with pytest.raises(KeyboardInterrupt):
+            one.step()
+        steps, found = [one.step() for _ in range(3)], other.result(60)
+        for number, (mine, theirs) in enumerate(zip(steps, found), 1):
+            assert np.allclose(mine, START - 0.1 * number * GRADIENT, atol=1e-6) and np.array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_step_with_a_nan_in_it_is_stopped_before_it_is_pushed(sync: bool) -> None:
+    with job(lambda: dense_model(sgd), sync) as ((trainer,), scopes):
+        trainer.step()
+        compiled = trainer.executor.compiled(trainer.main, trainer.scope)
+
+        def stop(take: Any) -> None:
+            raise FloatingPointError("made to stop")
+
+        dismiss = compiled.inspection.guard(stop)
+        with pytest.raises(FloatingPointError, match="made to stop"):
+            trainer.step({"x": np.full_like(X, np.nan)})
+        dismiss()
+        assert np.allclose(trainer.step(), START - 0.1 * 2 * GRADIENT, atol=1e-6)
 
 
 @pytest.mark.parametrize("sync", [True, False])

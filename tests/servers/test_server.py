@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,32 @@ def test_a_server_tells_what_every_step_of_every_trainer_moves(mode: int) -> Non
         assert asked.result.nbytes == 16 and again.result.nbytes == 12
     steps = [(event.executor, event.step, event.trainer, event.pushed, event.pulled) for event in told]
     assert steps == [(ENDPOINT, step, trainer, 12, 16) for step in range(2) for trainer in (0, 1)]
+
+
+# Who comes
+
+
+def test_a_trainer_of_another_program_is_told_to_wait() -> None:
+    server = Loopback()
+    server.server.duty = replace(server.server.duty, fingerprint="mine")
+    for program, kind in [("other", "another"), ("mine", "joined"), ("", "joined")]:
+        answer = server.ask("join", 0, program=program).result
+        assert answer.kind == kind and (kind == "joined" or f"{ENDPOINT} serves another program" in answer.text("why"))
+    assert server.server.members.active == [0, 1]
+
+
+def test_who_has_left_a_server_waits_for_the_next_one_there() -> None:
+    server = joined()
+    number = server.ask("join", 0).result.number("server")
+    server.sessions[0] += 1
+    server.ask("leave", 0)
+    asked = server.ask("join", 0, left=number)
+    assert asked.result.kind == "another" and "still serves trainers 1; trainer 0 has left it" in asked.result.text(
+        "why"
+    )
+    assert server.server.members.left == {0}
+    assert Loopback().ask("join", 0, left=number).result.kind == "joined"
+    assert server.ask("join", 0, left=number + 1).result.kind == "joined"  # another process
 
 
 # Synchronous rounds

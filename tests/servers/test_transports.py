@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.processes.ranks import run_ranks
 from tests.servers import contract
 from workbench.errors import InvalidArgument, PeerFailed, Unavailable
-from workbench.parallel.servers import mpi_transport
 from workbench.parallel.servers.credentials import Credentials, credentials, is_loopback
 from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
+from workbench.parallel.servers.process import is_gone, own_process
 from workbench.runtime.servers.messages import Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener
 
@@ -48,23 +48,74 @@ def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_messa
         listener = mpi_transport.MpiListener(comm, True)
         large = Message("step", {}, {"a": np.ones(20_000, np.float32), "b": np.ones(30_000, np.float32)})
         small = encoded(Message("step", {}, {"a": np.ones(10, np.float32)}))
-        wrong = (b"", b"WBPS", small[:-1], small + b"x", small, encoded_head(large))
+        wrong = (b"", b"WBPS", small[:-1], small + b"x", small, encoded_head(large), encoded(large)[:100_000])
         sent = [comm.Isend(data, 0, 31801) for data in wrong]
-        short = np.ones(10, np.float32)
-        sent += [comm.Isend(short, 0, 31802), comm.Isend(large.arrays["b"], 0, 31802)]
-        for _ in range(6):                                    # `small` has no number that an answer could have
+        for _ in wrong:                                       # `small` has no number that an answer could have
             assert listener.receive(10) is None
         print(listener.refused)
         link = mpi_transport.MpiConnection(comm, 0, "127.0.0.1:6174", True)
-        while comm.Iprobe(0, 31803):                          # what it was told of those
-            comm.Recv(bytearray(1 << 16), 0, 31803)
+        while comm.Iprobe(0, 31802):                          # what it was told of those
+            comm.Recv(bytearray(1 << 16), 0, 31802)
         with contract.serving(listener, contract.echo):
             print(link.ask(large, 20).arrays["b"].sum())
         """,
         ranks=1,
     )
     assert job.code == 0, str(job)
-    assert job.outputs[0].split() == ["6", "30000.0"]
+    assert job.outputs[0].split() == ["7", "30000.0"]
+
+
+@pytest.mark.processes
+def test_an_interrupt_anywhere_in_a_long_message_leaves_the_next_one_whole() -> None:
+    job = run_ranks(
+        """
+        import sys
+        import numpy as np
+        from mpi4py import MPI
+        from tests.servers import contract
+        from workbench.parallel.servers import buffers, mpi_transport
+        from workbench.runtime.servers.messages import Message
+
+        def interrupt_at(count):                              # the count-th line that runs in the transport
+            left = [count]
+            def trace(frame, event, argument):
+                if frame.f_code.co_filename not in (buffers.__file__, mpi_transport.__file__):
+                    return None
+                left[0] -= event == "line"
+                if not left[0]:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+                return trace
+            return trace
+
+        comm = MPI.COMM_SELF.Dup()
+        link = mpi_transport.MpiConnection(comm, 0, "127.0.0.1:6174", True)
+        names, interrupted, taken = [f"a{i}" for i in range(4)], 0, []
+        def answer(question):
+            arrays = question.frame.arrays
+            taken.append({float(value) for array in arrays.values() for value in np.unique(array)})
+            question.answer(question.frame._replace(kind="echo"))
+        with contract.serving(mpi_transport.MpiListener(comm, True), answer):
+            for count in range(1, 120):
+                said = Message("step", {}, {name: np.full(20_000, count, np.float32) for name in names})
+                sys.settrace(interrupt_at(count))
+                try:
+                    link.ask(said, 20)
+                except KeyboardInterrupt:
+                    interrupted += 1
+                finally:
+                    sys.settrace(None)
+                after = {name: np.full(20_000, -count, np.float32) for name in names}
+                found = link.ask(Message("step", {}, after), 20).arrays
+                assert all(np.array_equal(found[name], after[name]) for name in names), count
+        assert all(len(values) == 1 for values in taken)      # each of one message only
+        print(interrupted > 20)
+        """,
+        ranks=1,
+        timeout=120,
+    )
+    assert job.code == 0, str(job)
+    assert job.outputs[0].split() == ["True"]
 
 
 @pytest.mark.processes
@@ -90,15 +141,13 @@ def test_mpi_keeps_the_contract() -> None:
     assert len(job.outputs[0].split()) == len(contract.CHECKS) - 1, str(job)
 
 
-@pytest.mark.parametrize(("host", "pid"), [(socket.gethostname(), 123), ("another-machine", 0)])
-def test_a_server_is_looked_for_among_the_processes_of_its_own_machine(
-    host: str, pid: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = encoded(Message("joined", {"question": 0, "pid": 123, "host": host}))
-    monkeypatch.setattr(mpi_transport, "_next", lambda *given: (data, 0))
-    link = mpi_transport.MpiConnection(None, 0, "127.0.0.1:6174", False)
-    mpi_transport._MpiReply(link, 0, "join", 1).wait()
-    assert link.pid == pid
+@pytest.mark.parametrize(("told", "gone"), [({}, True), ({"host": "another-machine"}, False), ({"pid": 0}, False)])
+def test_a_process_is_looked_for_on_its_own_machine(told: dict[str, Any], gone: bool) -> None:
+    ended = subprocess.Popen(["true"])
+    known = Message("joined", own_process())
+    assert not is_gone(known)
+    ended.wait(20)
+    assert is_gone(Message("joined", {**own_process(), "pid": ended.pid, **told})) == gone
 
 
 # Who is served

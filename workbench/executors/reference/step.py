@@ -31,6 +31,7 @@ from workbench.framework.values.spec import spec_of
 from workbench.graph.loss import perhaps
 from workbench.runtime.ownership import owner_of
 from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.servers.standing import applied, exchanges_of
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
@@ -164,7 +165,7 @@ class InterpretedStep:
             calls += target.tensor.setting(value)
             if name in initialises:
                 calls.append(partial(setattr, target, "owner", owner))
-        return calls
+        return [*calls, *applied(exchanges_of(self.prepared.program))]
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""

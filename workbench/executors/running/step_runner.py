@@ -25,6 +25,7 @@ from workbench.executors.running.watching.moment import moment_of
 from workbench.executors.running.watching.report import Reporter
 from workbench.executors.running.watching.watch import Watched
 from workbench.executors.running.whole_step import WholeStep
+from workbench.runtime.servers.standing import applied, exchanges_of
 from workbench.runtime.tensor import LoDTensor
 
 StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]  # step, fed, return_numpy, merged
@@ -54,6 +55,7 @@ class StepRunner:
         self._spec, self._replicas, self._state = spec, replicas, state
         self._schedules = spec.program.lr_schedulers
         self._guards, self._reporter, self._draws = guards, reporter, draws
+        self._exchanges = exchanges_of(spec.program)
 
     def way(self, step: BoundStep, fed: Fed, merged: bool) -> StepFunction:
         """How a step is run: by a team where that is quicker, else in one call, if it takes the feed that way.
@@ -91,7 +93,10 @@ class StepRunner:
         if self._together is not None:
             self._together.prepare_vote()
         counters = self.load(step.binding, fed)
-        step.speculate(phases.speculative)
+        if self._exchanges:
+            self._speculate_and_exchange(step, phases.speculative, fed)
+        else:
+            step.speculate(phases.speculative)
         results, fills = step.collector.collect(return_numpy, merged)
         self._state.speculate()
         if self._guards.all and not step.telltales.are_finite():
@@ -136,6 +141,27 @@ class StepRunner:
 
     # Phase by phase
 
+    def _speculate_and_exchange(self, step: BoundStep, programs: Sequence[ThreadProgram], fed: Fed) -> None:
+        """Run a step's operators, one of which pushes it to servers; guards look at it before."""
+        raised: list[BaseException] = []
+
+        def look() -> None:
+            try:
+                if self._guards.all and not step.telltales.are_pushed_finite():
+                    self._call_guards(step, fed)
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        for exchange in self._exchanges:
+            exchange.look = look
+        try:
+            step.speculate(programs)
+        except Exception:
+            if raised:
+                raise raised[0] from None
+            raise
+
     def load(self, binding: Binding, fed: Fed) -> list[LoDTensor]:
         """Put everything in place that a step reads.
 
@@ -175,7 +201,7 @@ class StepRunner:
     ) -> None:
         self._state.commit()
         try:
-            commit(step.binding, programs, counters, [*fills, *self._state.applying(step)])
+            commit(step.binding, programs, counters, [*fills, *applied(self._exchanges), *self._state.applying(step)])
         except Broken as error:
             self._state.breaks(error)
             raise

@@ -13,6 +13,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import ROLE_VAR
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
 LR_COUNTER = "@LR_DECAY_COUNTER@"
@@ -32,6 +33,7 @@ class Duty:
         tables: of each sparse gradient the parameter.
         arrivals: the names that trainers push.
         rates: learning rates that schedulers of trainers set.
+        fingerprint: of the program that was cut into parts for trainers and servers; "" where nobody knows.
     """
 
     program: Program
@@ -43,6 +45,7 @@ class Duty:
     tables: dict[str, str]
     arrivals: frozenset[str]
     rates: frozenset[str]
+    fingerprint: str = ""
 
     def gradient_of(self, name: str) -> str:
         """The gradient that a trainer calls so: with or without its own suffix (T-4, T-5).
@@ -108,6 +111,7 @@ def duty_of(program: Program, op: Operator) -> Duty:
         tables,
         frozenset(op.input("X")),
         frozenset(program.lr_schedulers),
+        program.attributes.get(FINGERPRINT, ""),
     )
 
 

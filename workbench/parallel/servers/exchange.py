@@ -1,4 +1,11 @@
-"""The exchange of one program's steps with its servers: gradients pushed, parameters pulled, one message to each."""
+"""The exchange of one program's steps with its servers: gradients pushed, parameters pulled, one message to each.
+
+What servers apply is what trainers apply. A trainer that discards a step after servers have taken it - it was
+interrupted, an operator behind the exchange failed - finds that in its next run: the step has the number it had,
+servers give the parameters they have made of it, and what that run pushes counts as pushed. So a synchronous trainer
+is back beside the others, an asynchronous one has one gradient at the servers for each of its steps, and geo-SGD takes
+over what others have changed once. A NaN that a guard looks for is met before anything is pushed.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +42,20 @@ class Pulled(NamedTuple):
     shape: tuple[int, ...]
 
 
+def nothing_to_see() -> None:
+    """Nobody looks at a step before it is pushed."""
+
+
 class ServerExchange:
     """Of one program.
 
     Args:
         trainer: which one this is. endpoints: all servers. pushes: of each value, the parts that are pushed.
         pulls: what is pulled. begins: what is pulled will be asked for again.
+        program: what the servers are to serve; "" takes any.
+
+    Attributes:
+        look: called before a step is pushed. is_applied: whether the last one that was pushed was applied here.
     """
 
     def __init__(
@@ -50,8 +65,12 @@ class ServerExchange:
         pushes: Sequence[Sequence[Share]],
         pulls: Sequence[Pulled],
         begins: bool = False,
+        program: str = "",
     ) -> None:
-        self._begins, self._shared = begins, OncePerStep()
+        self._begins, self._shared, self._program = begins, OncePerStep(), program
+        self.look: Callable[[], None] = nothing_to_see
+        self.is_applied = True
+        self._numbers: dict[str, int] = {}  # of the last step, at each server
         self._trainer, self._endpoints, self._pushes, self._pulls = trainer, list(endpoints), pushes, pulls
         self._wanted = {
             endpoint: [part.name for pull in pulls for part in pull.parts if part.endpoint == endpoint]
@@ -65,30 +84,31 @@ class ServerExchange:
     def _exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
         """Push `values` and pull.
 
-        A step that fails is not counted: when it is run again, a server that had taken it knows so.
-
         Raises:
             PeerFailed: a server is lost, or tells that another trainer is. PeerTimeout: one does not answer in time.
         """
+        self.look()
         pushed: dict[str, Arrays] = {endpoint: {} for endpoint in self._endpoints}
         for parts, value in zip(self._pushes, values, strict=True):
             for part in parts:
                 pushed[part.endpoint].update(_pieces(part, value))
         with asking(self._trainer):
-            links = links_to(self._endpoints, self._trainer)
+            links = links_to(self._endpoints, self._trainer, self._program)
+            if self.is_applied:
+                self._numbers = {endpoint: links[endpoint].next() for endpoint, arrays in pushed.items() if arrays}
+                self.is_applied = False
             asked = {}
             for endpoint, link in links.items():
                 arrays, names = pushed[endpoint], self._wanted[endpoint]
                 if arrays:
-                    link.join()
-                    asked[endpoint] = link.start("step", arrays, sequence=link.sequence, pull=names)
+                    asked[endpoint] = link.start("step", arrays, sequence=self._numbers[endpoint], pull=names)
                 elif names or not self._pushes:
                     asked[endpoint] = link.start("pull", {}, pull=names)
             answers = answered(asked)
-            for endpoint, arrays in pushed.items():
-                links[endpoint].sequence += bool(arrays)
+            for endpoint, number in self._numbers.items():
+                links[endpoint].taken(number)
             for endpoint, answer in answers.items() if self._begins else ():
-                links[endpoint].begun |= answer.arrays
+                links[endpoint].begun |= {name: np.array(array) for name, array in answer.arrays.items()}
         return [self._joined(pull, answers) for pull in self._pulls]
 
     @staticmethod

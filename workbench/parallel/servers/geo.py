@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.parallel.servers.exchange import OncePerStep, Share, answered
+from workbench.parallel.servers.exchange import OncePerStep, Share, answered, nothing_to_see
 from workbench.parallel.servers.links import Link, asking, links_to
 
 _DELTA = ".delta"
+
+
+class Exchanged(NamedTuple):
+    """How far a trainer and its servers are.
+
+    Attributes:
+        known: what the trainer knows of the servers' parameters. steps: of the trainer.
+        changes: what was pushed last, until it is known that the servers have taken it.
+    """
+
+    known: dict[str, np.ndarray]
+    steps: int
+    changes: dict[str, np.ndarray]
 
 
 class GeoExchange:
@@ -21,48 +34,71 @@ class GeoExchange:
 
     Args:
         trainer, trainers: which one this is, and of how many. every: steps between two exchanges.
-        parameters: where the rows of each lie.
+        parameters: where the rows of each lie. program: what the servers are to serve; "" takes any.
+
+    Attributes:
+        look: called before a step is pushed. is_applied: whether the last one was applied here.
     """
 
-    def __init__(self, trainer: int, trainers: int, every: int, parameters: Mapping[str, Sequence[Share]]) -> None:
-        self._trainer, self._trainers, self._every = trainer, trainers, every
+    def __init__(
+        self, trainer: int, trainers: int, every: int, parameters: Mapping[str, Sequence[Share]], program: str = ""
+    ) -> None:
+        self._trainer, self._trainers, self._every, self._program = trainer, trainers, every, program
         self._parameters = dict(parameters)
         self._endpoints = list(dict.fromkeys(s.endpoint for shares in parameters.values() for s in shares))
-        self._known: dict[str, np.ndarray] = {}
-        self._unconfirmed: dict[str, np.ndarray] = {}
-        self._steps = 0
+        self._before = self._now = Exchanged({}, 0, {})
+        self._numbers: dict[str, int] = {}  # of the last push, at each server
         self._shared = OncePerStep()
+        self.look: Callable[[], None] = nothing_to_see
+        self.is_applied = True
 
     def exchange(self, values: Sequence[Any], place: int = 0) -> list[np.ndarray]:
         """The parameters after a step, with what others have changed if it is time for that."""
         return self._shared.once(place, lambda: self._asked(values))
 
     def _asked(self, values: Sequence[Any]) -> list[np.ndarray]:
+        self.look()
         with asking(self._trainer):
             return self._exchange(values)
 
     def _exchange(self, values: Sequence[Any]) -> list[np.ndarray]:
-        links = links_to(self._endpoints, self._trainer)
-        if not self._known:
-            self._known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}
-        self._steps += 1
-        if self._steps % self._every and not self._unconfirmed:
+        links = links_to(self._endpoints, self._trainer, self._program)
+        if self.is_applied:
+            self._before, self.is_applied = self._now, False
+        known, steps, changes = self._before
+        if not known:
+            known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}
+        steps += 1
+        if steps % self._every:
+            self._now = Exchanged(known, steps, {})
             return [np.array(value) for value in values]
-        changes = self._unconfirmed = self._unconfirmed or {  # a server may have taken those: it must not get others
-            name: ((value - self._known[name]) / self._trainers).astype(value.dtype)
+        if not changes:
+            self._numbers = {endpoint: link.next() for endpoint, link in links.items()}
+            changes = {
+                name: ((value - known[name]) / self._trainers).astype(value.dtype)
+                for (name, _), value in self._with(values)
+            }
+            self._before = Exchanged(known, steps - 1, changes)  # a server may have taken those: it never gets others
+        answers = self._pushed(changes, links)
+        found = [
+            self._with_others(name, value, known[name], changes[name], answers)
             for (name, _), value in self._with(values)
-        }
+        ]
+        self._now = Exchanged({name: server for name, (server, _) in zip(self._parameters, found)}, steps, {})
+        return [value for _, value in found]
+
+    def _pushed(self, changes: Mapping[str, np.ndarray], links: Mapping[str, Link]) -> Mapping[str, Any]:
+        """What the servers answer to the changes."""
         asked = {}
         for endpoint, link in links.items():
             shares = [(n, s) for n, listed in self._parameters.items() for s in listed if s.endpoint == endpoint]
             arrays = {s.name + _DELTA: changes[n][s.start : s.stop] for n, s in shares}
-            link.join()
-            asked[endpoint] = link.start("step", arrays, sequence=link.sequence, pull=[s.name for _, s in shares])
+            pull = [s.name for _, s in shares]
+            asked[endpoint] = link.start("step", arrays, sequence=self._numbers[endpoint], pull=pull)
         answers = answered(asked)
-        for link in links.values():
-            link.sequence += 1
-        self._unconfirmed = {}
-        return [self._taken_over(name, value, changes[name], answers) for (name, _), value in self._with(values)]
+        for endpoint, link in links.items():
+            link.taken(self._numbers[endpoint])
+        return answers
 
     @staticmethod
     def _begun(shares: Sequence[Share], links: Mapping[str, Link], value: np.ndarray) -> np.ndarray:
@@ -74,9 +110,10 @@ class GeoExchange:
     def _with(self, values: Sequence[Any]) -> Any:
         return zip(self._parameters.items(), values, strict=True)
 
-    def _taken_over(self, name: str, value: np.ndarray, change: np.ndarray, answers: Mapping[str, Any]) -> np.ndarray:
+    def _with_others(
+        self, name: str, value: np.ndarray, known: np.ndarray, change: np.ndarray, answers: Mapping[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A parameter as the servers have it now; and as the trainer does, with what others have changed."""
         parts = [answers[share.endpoint].arrays[share.name] for share in self._parameters[name]]
         server = np.concatenate(parts).reshape(value.shape)
-        others = server - (self._known[name] + change)
-        self._known[name] = server
-        return np.asarray(value + others)
+        return server, np.asarray(value + (server - (known + change)))

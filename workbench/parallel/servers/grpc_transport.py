@@ -112,9 +112,6 @@ class GrpcListener(Listener):
         except queue.Empty:
             return None
 
-    def settle(self) -> None:
-        """Answers are copies."""
-
     def close(self) -> None:
         self._server.stop(_GRACE).wait(_GRACE)
 

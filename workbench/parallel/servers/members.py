@@ -6,6 +6,8 @@ import time
 from random import SystemRandom
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.parallel.servers.process import is_gone
+from workbench.runtime.servers.messages import Message
 
 
 class TrainerMembers:
@@ -27,9 +29,13 @@ class TrainerMembers:
         self.left: set[int] = set()
         self._sessions = [SystemRandom().getrandbits(53) for _ in range(trainers)]  # none of before a restart
         self._heard: dict[int, float] = {}
+        self._processes: dict[int, Message] = {}
 
-    def join(self, trainer: int) -> int:
+    def join(self, trainer: int, told: Message) -> int:
         """A trainer has come; the number of its session.
+
+        Args:
+            told: what it tells of its process.
 
         Raises:
             InvalidArgument: there is no such trainer.
@@ -39,6 +45,7 @@ class TrainerMembers:
         self.left.discard(trainer)
         self._sessions[trainer] += 1
         self._heard[trainer] = time.monotonic()
+        self._processes[trainer] = told
         return self._sessions[trainer]
 
     def hear(self, trainer: int, session: int) -> None:
@@ -71,6 +78,10 @@ class TrainerMembers:
         """Those that came once, have not left, and were not heard of for so long."""
         now = time.monotonic()
         return [one for one in self.active if one in self._heard and now - self._heard[one] > seconds]
+
+    def gone(self) -> list[int]:
+        """Those that came once and have not left, but whose process has ended."""
+        return [one for one in self.active if one in self._processes and is_gone(self._processes[one])]
 
     def never_came(self) -> list[int]:
         """Those nobody has heard of."""

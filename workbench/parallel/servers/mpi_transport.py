@@ -1,42 +1,29 @@
 """Messages between the ranks of an MPI job, in which servers are the last ranks.
 
-A short message is one of MPI's. Of a longer one the arrays follow its head, each for itself, straight from the memory
-they are in. A process has one question under way to a server; its number tells a late answer from the one that is
-waited for.
+A message is one of MPI's, head and arrays: whatever interrupts a process, none of it is taken for a part of another
+one. A trainer has one question under way to a server; its number tells a late answer from the one that is waited for.
 """
 
 from __future__ import annotations
 
 import itertools
-import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import InvalidArgument, PeerTimeout
-from workbench.runtime.comm.mpi.peers import Pause, state_of
-from workbench.runtime.servers.messages import (
-    MAX_HEAD,
-    PREFIX,
-    Head,
-    Message,
-    decoded,
-    decoded_head,
-    encoded,
-    encoded_head,
-)
+from workbench.parallel.servers.buffers import Buffers, Outbox
+from workbench.parallel.servers.process import is_gone
+from workbench.runtime.comm.mpi.peers import Pause
+from workbench.runtime.servers.messages import Message, decoded, written
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
-_ASK, _ASK_ARRAYS, _ANSWER, _ANSWER_ARRAYS = range(31801, 31805)  # tags: programs may use the communicator, too
-_SHORT = 1 << 15  # bytes of arrays that go along with the head
+_ASK, _ANSWER = 31801, 31802  # tags: programs may use the communicator, too
 _NUMBER = "question"
-_ARRIVING = 20.0  # seconds for the rest of a message that has begun to come
-
-
-class Cut(InvalidArgument):
-    """Of a message only a part has come."""
+_LAST_ANSWERS = 20.0  # seconds in which answers are still taken when a server ends
+_LOOK = 0.2  # seconds between looks at whether a process is still there
 
 
 class MpiListener(Listener):
@@ -46,37 +33,42 @@ class MpiListener(Listener):
         comm: of mpi4py; its other ranks ask. crowded: there are more processes than cores.
     """
 
+    comes_again = False
+
     def __init__(self, comm: Any, crowded: bool) -> None:
         self._comm, self._crowded = comm, crowded
-        self._sent: list[tuple[Any, Any]] = []
+        self._outbox, self._inbox = Outbox(), Buffers()
+        self._processes: dict[int, Message] = {}  # what ranks have told of themselves
 
     def receive(self, seconds: float) -> Question | None:
-        came = _next(self._comm, _any_source(), _ASK, seconds, self._crowded)
+        came = _next(self._comm, _any_source(), _ASK, seconds, self._crowded, self._inbox)
         if came is None:
             return None
         data, source = came
         try:
-            frame = _whole(self._comm, data, source, _ASK_ARRAYS)
+            frame = decoded(data)
             frame.number(_NUMBER)  # it goes back with the answer
-            return _MpiQuestion(self, source, frame)
         except InvalidArgument as error:
             self.refused += 1
-            refused = _MpiQuestion(self, source, Message("", {_NUMBER: -1}))
-            if not isinstance(error, Cut):
-                refused.refuse(error)
+            _MpiQuestion(self, source, Message("", {_NUMBER: -1})).refuse(error)
             return None
+        if "pid" in frame.fields:
+            self._processes[source] = frame
+        return _MpiQuestion(self, source, frame)
 
     def send(self, frame: Message, rank: int) -> None:
         """Begin to send an answer."""
-        self._sent = [(request, kept) for request, kept in self._sent if not request.Test()]
-        self._sent += _sent(self._comm, frame, rank, _ANSWER, _ANSWER_ARRAYS)
-
-    def settle(self) -> None:
-        _all_done([request for request, _ in self._sent], _ARRIVING, self._crowded)
-        self._sent.clear()
+        self._outbox.send(self._comm, written(frame, self._outbox.buffers.take), rank, _ANSWER)
 
     def close(self) -> None:
-        self.settle()
+        """Wait for those who are there to take their answers."""
+        end, pause = time.monotonic() + _LAST_ANSWERS, Pause(self._crowded)
+        while any(not self._is_gone(rank) for rank in self._outbox.left()) and time.monotonic() < end:
+            pause()
+
+    def _is_gone(self, rank: int) -> bool:
+        told = self._processes.get(rank)
+        return told is not None and is_gone(told)
 
 
 class _MpiQuestion(Question):
@@ -93,23 +85,24 @@ class MpiConnection(Connection):
 
     Args:
         comm: of mpi4py. rank: of the server in it. endpoint: its name.
+
+    Attributes:
+        server: what the server has told of its process.
     """
 
     def __init__(self, comm: Any, rank: int, endpoint: str, crowded: bool) -> None:
         self.comm, self.rank, self.endpoint, self.crowded = comm, rank, endpoint, crowded
-        self._numbers = itertools.count()
-        self._under_way: list[tuple[Any, Any]] = []
-        self.pid = 0
+        self._numbers, self._outbox, self.inbox = itertools.count(), Outbox(), Buffers()
+        self.server = Message("")
 
     def start(self, frame: Message, seconds: float) -> Reply:
-        self._under_way = [(request, kept) for request, kept in self._under_way if not request.Test()]
         number = next(self._numbers)
         numbered = frame._replace(fields={**frame.fields, _NUMBER: number})
-        self._under_way += _sent(self.comm, numbered, self.rank, _ASK, _ASK_ARRAYS)
+        self._outbox.send(self.comm, written(numbered, self._outbox.buffers.take), self.rank, _ASK)
         return _MpiReply(self, number, frame.kind, seconds)
 
     def close(self) -> None:
-        _all_done([request for request, _ in self._under_way], _ARRIVING, self.crowded)
+        """What the server has answered it has also taken."""
 
 
 class _MpiReply(Reply):
@@ -121,22 +114,21 @@ class _MpiReply(Reply):
         link = self._connection
         while True:
             left = self._end - time.monotonic()
-            came = _next(link.comm, link.rank, _ANSWER, left, link.crowded, self._look)
+            came = _next(link.comm, link.rank, _ANSWER, left, link.crowded, link.inbox, self._look)
             if came is None:
                 raise PeerTimeout(
                     f"server {link.endpoint} (rank {link.rank}) has not answered {self._kind!r} within "
                     f"{self._seconds:g} s",
                     [link.rank],
                 )
-            answer = _whole(link.comm, *came, _ANSWER_ARRAYS)
-            number = answer.fields.get(_NUMBER)
-            if number in (self._number, -1):
-                if answer.fields.get("host") == socket.gethostname():  # elsewhere the number is another process's
-                    link.pid = answer.number("pid")
+            answer = decoded(came[0])
+            if answer.fields.get(_NUMBER) in (self._number, -1):
+                if "pid" in answer.fields:
+                    link.server = answer
                 return understood(answer, link.endpoint)
 
     def _look(self) -> None:
-        if self._connection.pid and state_of(self._connection.pid) == "gone":
+        if is_gone(self._connection.server):
             raise lost(f"{self._connection.endpoint} (rank {self._connection.rank})", "its process is gone")
 
 
@@ -146,22 +138,15 @@ def _any_source() -> int:
     return int(MPI.ANY_SOURCE)
 
 
-def _sent(comm: Any, frame: Message, rank: int, tag: int, arrays_tag: int) -> list[tuple[Any, Any]]:
-    """Requests of mpi4py for a message that is being sent, each with the memory it is sent from."""
-    if frame.nbytes <= _SHORT:
-        data = encoded(frame)
-        return [(comm.Isend(data, rank, tag), data)]
-    head = encoded_head(frame)
-    sent: list[tuple[Any, Any]] = [(comm.Isend(head, rank, tag), head)]
-    for array in frame.arrays.values():
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        sent.append((comm.Isend(flat, rank, arrays_tag), flat))
-    return sent
-
-
 def _next(
-    comm: Any, source: int, tag: int, seconds: float, crowded: bool, look: Callable[[], None] | None = None
-) -> tuple[Any, int] | None:
+    comm: Any,
+    source: int,
+    tag: int,
+    seconds: float,
+    crowded: bool,
+    inbox: Buffers,
+    look: Callable[[], None] | None = None,
+) -> tuple[np.ndarray, int] | None:
     """The next message with a tag, and who sent it; None if none comes in time."""
     from mpi4py import MPI
 
@@ -171,57 +156,11 @@ def _next(
         now = time.monotonic()
         if now > end:
             return None
-        if look is not None and now > looked + 0.2:
+        if look is not None and now > looked + _LOOK:
             looked = now
             look()
         pause()
-    data = bytearray(status.Get_count(MPI.BYTE))
+    length = int(status.Get_count(MPI.BYTE))
+    data = inbox.take(length)[:length]
     message.Recv(data)
     return data, int(status.Get_source())
-
-
-def _whole(comm: Any, data: Any, source: int, tag: int) -> Message:
-    """The message of which `data` has come first."""
-    if len(data) > PREFIX.size + MAX_HEAD + _SHORT:
-        raise InvalidArgument(f"the beginning of a message has {len(data)} bytes")
-    head, end = decoded_head(data)
-    if end < len(data) or not head.nbytes:
-        return decoded(data)
-    if head.nbytes <= _SHORT:
-        raise Cut(f"message {head.kind!r} is not whole: its arrays are missing")
-    return Message(head.kind, head.fields, _arrays(comm, head, source, tag))
-
-
-def _arrays(comm: Any, head: Head, source: int, tag: int) -> dict[str, np.ndarray]:
-    from mpi4py import MPI
-
-    arrays = {form.name: np.empty(form.shape, form.dtype) for form in head.forms}
-    end, pause = time.monotonic() + _ARRIVING, Pause(crowded=False)
-    wrong: Cut | None = None
-    for form in head.forms:
-        status = MPI.Status()
-        while (message := comm.Improbe(source, tag, status)) is None:
-            if time.monotonic() > end:
-                raise Cut(f"message {head.kind!r} is not whole: array {form.name!r} has not come")
-            pause()
-        came = status.Get_count(MPI.BYTE)
-        if came != form.nbytes:
-            message.Recv(bytearray(came))  # and those behind it, so that the next message is found where it begins
-            wrong = Cut(f"message {head.kind!r} is not whole: array {form.name!r} has {form.nbytes} bytes, {came} came")
-            continue
-        message.Recv(arrays[form.name].reshape(-1).view(np.uint8))
-    if wrong is not None:
-        raise wrong
-    return arrays
-
-
-def _all_done(requests: Sequence[Any], seconds: float, crowded: bool) -> None:
-    """Wait for what is being sent; what nobody takes is given up."""
-    end, pause, left = time.monotonic() + seconds, Pause(crowded), list(requests)
-    while left := [request for request in left if not request.Test()]:
-        if time.monotonic() > end:
-            for request in left:
-                request.Cancel()
-                request.Free()
-            return
-        pause()

@@ -22,6 +22,7 @@ from workbench.parallel.servers.keeper import CheckpointKeeper
 from workbench.parallel.servers.places import listen
 from workbench.parallel.servers.server import ParameterServer
 from workbench.parallel.servers.values import Values
+from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
 from workbench.runtime.servers.standing import keep, keep_tables
 
 
@@ -33,7 +34,7 @@ class RemotePrograms:
     def runnable(self, program: Program) -> Program:
         """A trainer's program in which all that goes to servers, and comes from them, is one operator.
 
-        It stands behind the last operator that makes a gradient: where the first parameter comes.
+        It stands where the first parameter comes, behind all that makes gradients.
 
         Raises:
             InvalidArgument: names and endpoints of an operator do not belong together.
@@ -50,7 +51,9 @@ class RemotePrograms:
             block.ops = [*kept, _geo_operator(copied, sends[0])]
             copied.touch()
             return copied
-        last = next((op for op in reversed(sends) if _servers_of(op)), remote[0])
+        pushed = [op for op in sends if _servers_of(op)]
+        pulled = [op for op in remote if op.record is RECV][:1]
+        last = max([*pushed, *pulled] or remote[:1], key=block.ops.index)
         place = sum(op.record not in _EXCHANGED for op in block.ops[: block.ops.index(last)])
         kept.insert(place, _exchange_operator(copied, remote))
         block.ops = kept
@@ -83,7 +86,12 @@ def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
     trainer = remote[0].attrs["trainer_id"]
     begins = GEO_SGD in program.attributes
     exchange = ServerExchange(
-        trainer, list(endpoints), [parts for _, parts in given], [pull for _, pull in pulled], begins
+        trainer,
+        list(endpoints),
+        [parts for _, parts in given],
+        [pull for _, pull in pulled],
+        begins,
+        program.attributes.get(FINGERPRINT, ""),
     )
     ins = {"X": [name for name, _ in given]} if given else {}
     outs = {"Out": [name for name, _ in pulled]} if pulled else {"Done": remote[0].output("Out")[:1]}
@@ -95,7 +103,8 @@ def _geo_operator(program: Program, op: Operator) -> Operator:
     """What is run at the end of a step of geo-SGD: parameters go in, and come out with what others have changed."""
     block, told = program.global_block(), program.attributes[GEO_SGD]
     parameters = {name: _cut(one) for name, one in told["vars"].items()}
-    exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters)
+    served = program.attributes.get(FINGERPRINT, "")
+    exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters, served)
     names = list(parameters)
     attrs = {"exchange": keep(exchange), "op_role": op.role}
     return Operator(block, SERVER_EXCHANGE.type, {"X": names}, {"Out": names}, attrs, op.site)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from random import SystemRandom
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,11 +15,13 @@ from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTim
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
 from workbench.parallel.servers.members import TrainerMembers
+from workbench.parallel.servers.process import own_process
 from workbench.parallel.servers.values import Values
 from workbench.runtime.servers.messages import MAX_BYTES, Message
 from workbench.runtime.servers.transport import Listener, Question
 
 _LOOK = 0.05  # seconds between looks at the clock, and at the keyboard
+_LOOK_FOR_TRAINERS = 0.5  # seconds between looks at whether their processes are there
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -74,7 +75,9 @@ class ParameterServer:
         self.pushed = self.pulled = 0
         self._parts: dict[int, Push] = {}
         self._waiting: dict[int, tuple[Question, list[str]]] = {}
-        self._begun = self._left = 0.0
+        self._begun = self._left = self._looked = 0.0
+        self._gone: list[int] = []
+        self._number = SystemRandom().getrandbits(53)  # no other server's
         self._answers: dict[str, Callable[[Question, int], None]] = {
             "join": self._join,
             "step": self._step,
@@ -119,10 +122,27 @@ class ParameterServer:
     # Coming and going
 
     def _join(self, request: Question, trainer: int) -> None:
-        session = self.members.join(trainer)
+        frame, number = request.frame, self._number
+        if why := self._why_not(trainer, frame.text("program"), frame.fields.get("left")):
+            request.answer(Message("another", {"why": f"server {self.duty.endpoint} {why}"}))
+            return
+        session = self.members.join(trainer, frame)
         self._forget(trainer)
-        told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode}
-        request.answer(Message("joined", {**told, "pid": os.getpid(), "host": socket.gethostname()}))
+        told = {"session": session, "sequence": self._next(trainer), "mode": self.duty.mode, "server": number}
+        request.answer(Message("joined", {**told, **own_process()}))
+
+    def _why_not(self, trainer: int, program: str, left: object) -> str:
+        """Why a trainer wants the server that will be here after this one; "" if it does not."""
+        if left == self._number:
+            others = ", ".join(map(str, self.members.active))
+            return f"still serves trainers {others}; trainer {trainer} has left it, and does not come again"
+        own = self.duty.fingerprint
+        if program and own and program != own:
+            return (
+                "serves another program: other parameters, updates, servers or number of trainers than the program of "
+                f"trainer {trainer}; all processes transpile the same one"
+            )
+        return ""
 
     def _leave(self, request: Question, trainer: int) -> None:
         self.members.leave(trainer)
@@ -148,15 +168,20 @@ class ParameterServer:
             return not active
         is_late = time.monotonic() > self._left + self._patience
         absent = self.members.silent(self._patience) + (self.members.never_came() if is_late else [])
-        if {*absent} != {*active}:
+        if {*absent, *self._lost()} != {*active}:
             return False
-        lost = ", ".join(map(str, active))
+        lost, gone = ", ".join(map(str, active)), {*active} == {*self._lost()}
+        why = "are gone" if gone else f"were not heard of for {self._patience:g} s"
         warnings.warn(
-            f"server {self.duty.endpoint} ends: trainers {lost} were not heard of for {self._patience:g} s, and the "
-            "others have left",
-            stacklevel=2,
+            f"server {self.duty.endpoint} ends: trainers {lost} {why}, and the others have left", stacklevel=2
         )
         return True
+
+    def _lost(self) -> list[int]:
+        """Trainers whose processes have ended, where they do not come again."""
+        if not self._listener.comes_again and time.monotonic() > self._looked + _LOOK_FOR_TRAINERS:
+            self._looked, self._gone = time.monotonic(), self.members.gone()
+        return self._gone
 
     # Steps
 
@@ -192,7 +217,6 @@ class ParameterServer:
         """Apply a synchronous step once all trainers that are there have pushed."""
         if not self._parts or not self._parts.keys() >= set(self.members.active):
             return
-        self._listener.settle()
         waiting, self._waiting = self._waiting, {}
         nothing = Push({}, {}, {})
         parts = [self._parts.get(trainer, nothing) for trainer in range(self.duty.trainers)]
@@ -234,7 +258,6 @@ class ParameterServer:
 
     def _apply(self, push: Push, trainer: int) -> None:
         """Apply what one trainer pushed, at once."""
-        self._listener.settle()
         values = self.values
         with values.unless_it_fails([*push.rates, *push.steps]):
             for name, rate in push.rates.items():
@@ -316,11 +339,15 @@ class ParameterServer:
 
     def _look_at_the_clock(self) -> None:
         """Tell those who wait that others do not come."""
-        if not self._waiting or time.monotonic() < self._begun + self._patience:
+        if not self._waiting:
             return
-        missing = [one for one in self.members.active if one not in self._parts]
+        lost = [one for one in self._lost() if one not in self._parts]
+        if not lost and time.monotonic() < self._begun + self._patience:
+            return
+        missing = lost or [one for one in self.members.active if one not in self._parts]
         named = ", ".join(f"trainer {one}" for one in missing)
-        error = PeerFailed(f"step {self.round}: {named} did not push within {self._patience:g} s", missing)
+        why = "is gone" if lost else f"did not push within {self._patience:g} s"
+        error = PeerFailed(f"step {self.round}: {named} {why}", missing)
         waiting, self._waiting = self._waiting, {}
         self._begun = time.monotonic()
         for request, _ in waiting.values():

@@ -13,6 +13,8 @@ from workbench.parallel.transpiler.config import COLLECTIVE, NCCL2, PSERVER, SMA
 from workbench.parallel.transpiler.mark import MARK, require_unmarked
 from workbench.parallel.transpiler.nccl2 import append_identity
 from workbench.parallel.transpiler.ports import require_endpoints, tell_that_nobody_listens, wait_for_ports
+from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as SERVED
+from workbench.parallel.transpiler.server_mode.fingerprint import fingerprint
 from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, geo_server, push_changes
 from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
 from workbench.parallel.transpiler.server_mode.rate import begin_counters, counts_steps
@@ -160,6 +162,7 @@ class DistributeTranspiler:
         require_initialised(startup, layout)
         require_gradients_together(main.global_block(), layout)
         self._layout, self._main, self._startup, self._is_trimmed = layout, main, startup, False
+        main.attributes[SERVED] = startup.attributes[SERVED] = self._fingerprint = fingerprint(main, layout)
         if waits != self.config.sync_mode and not self.config.half_async:
             tell(
                 f"DistributeTranspiler: trainers {'wait' if waits else 'do not wait'} for each other "
@@ -236,9 +239,12 @@ class DistributeTranspiler:
         startup = self._origin_startup if startup is None else startup
         if layout.mode == GEO:
             program = geo_server(layout, endpoint)
-            return program, geo_startup(startup, program, layout, endpoint)
-        server = ServerProgram(self._origin, layout, endpoint)
-        return server.program, server_startup(startup, server)
+            made = geo_startup(startup, program, layout, endpoint)
+        else:
+            server = ServerProgram(self._origin, layout, endpoint)
+            program, made = server.program, server_startup(startup, server)
+        program.attributes[SERVED] = self._fingerprint
+        return program, made
 
     def _require_layout(self) -> Layout:
         if self._layout is None:

@@ -3,7 +3,8 @@
     "WBPS" | length of the head, 4 bytes | checksum of the head, 4 bytes | head | array | array …
 
 The head says what is asked for, by whom, and name, dtype and shape of every array; nothing else can be in a message, so
-that reading one never runs anything. All sizes are bounded, and checked before memory is taken.
+that reading one never runs anything. Spaces at its end, and up to 7 bytes behind an array, let every array begin at a
+multiple of 8 bytes. All sizes are bounded, and checked before memory is taken.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -23,8 +24,9 @@ from workbench.framework.values.dtype import as_dtype
 MAGIC = b"WBPS"
 PREFIX = struct.Struct("<4sII")
 MAX_HEAD = 1 << 22
-MAX_BYTES = (1 << 31) - (1 << 16)  # of a message; what gRPC can carry
+MAX_BYTES = (1 << 31) - (1 << 23)  # of a message's arrays: with its head it is what gRPC, and one message of MPI, carry
 MAX_ARRAYS, MAX_DIMS = 1 << 16, 16
+_ALIGNED = 8  # bytes
 _DTYPES = {"float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"}
 
 
@@ -116,6 +118,7 @@ def encoded_head(frame: Message) -> bytes:
     """
     told = [[name, _dtype_name(name, array), list(array.shape)] for name, array in frame.arrays.items()]
     head = json.dumps([frame.kind, dict(frame.fields), told], allow_nan=False).encode()
+    head += b" " * (-(PREFIX.size + len(head)) % _ALIGNED)
     if len(head) > MAX_HEAD or frame.nbytes > MAX_BYTES:
         raise InvalidArgument(
             f"message {frame.kind!r} is too long\n"
@@ -214,11 +217,38 @@ def encoded(frame: Message) -> bytes:
     Raises:
         InvalidArgument: see `encoded_head`.
     """
-    return b"".join([encoded_head(frame), *(_bytes_of(array) for array in frame.arrays.values())])
+    return bytes(written(frame, lambda length: np.empty(length, np.uint8)))
 
 
-def _bytes_of(array: np.ndarray) -> Any:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+def written(frame: Message, memory: Callable[[int], np.ndarray]) -> np.ndarray:
+    """A message as bytes, in memory of the caller's.
+
+    Args:
+        memory: gives at least so many bytes, in one piece.
+
+    Returns:
+        as many of them as the message has.
+
+    Raises:
+        InvalidArgument: see `encoded_head`.
+    """
+    head = encoded_head(frame)
+    arrays = list(frame.arrays.values())
+    *starts, length = _starts([array.nbytes for array in arrays], len(head))
+    whole = memory(length)[:length]
+    whole[: len(head)] = np.frombuffer(head, np.uint8)
+    for array, start in zip(arrays, starts, strict=True):
+        whole[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return whole
+
+
+def _starts(sizes: Sequence[int], start: int) -> Iterator[int]:
+    """Where arrays of so many bytes begin, and where the last one ends."""
+    for size in sizes:
+        start += -start % _ALIGNED
+        yield start
+        start += size
+    yield start
 
 
 def decoded(data: Any, most: int = MAX_BYTES) -> Message:
@@ -231,14 +261,13 @@ def decoded(data: Any, most: int = MAX_BYTES) -> Message:
         InvalidArgument: they are no message, one that was cut short, or too long.
     """
     head, start = decoded_head(data, most)
-    if len(data) - start != head.nbytes:
+    *starts, end = _starts([form.nbytes for form in head.forms], start)
+    if len(data) != end:
         raise InvalidArgument(
-            f"message {head.kind[:100]!r} is not whole: its arrays have {head.nbytes} bytes, {len(data) - start} came"
+            f"message {head.kind[:100]!r} is not whole: it ends after {end} bytes, and {len(data)} came"
         )
     arrays = {}
-    for form in head.forms:
-        count = math.prod(form.shape)
-        arrays[form.name] = np.frombuffer(data, form.dtype, count, start).reshape(form.shape)
+    for form, start in zip(head.forms, starts, strict=True):
+        arrays[form.name] = np.frombuffer(data, form.dtype, math.prod(form.shape), start).reshape(form.shape)
         arrays[form.name].flags.writeable = False
-        start += form.nbytes
     return Message(head.kind, head.fields, arrays)

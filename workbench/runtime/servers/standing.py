@@ -8,14 +8,24 @@ program bears.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from workbench.errors import PreconditionNotMet, located
+from workbench.framework.program.program import Program
 
 
 class StepExchange(Protocol):
-    """What one step gives to servers, and gets from them."""
+    """What one step gives to servers, and gets from them.
+
+    Attributes:
+        look: called before a step is pushed; what it raises keeps the step from being pushed.
+        is_applied: whether the last step that was exchanged was applied here, too: set by whoever applies it.
+    """
+
+    look: Callable[[], None]
+    is_applied: bool
 
     def exchange(self, values: Sequence[Any], place: int = 0) -> list[Any]:
         """Push gradients, and pull parameters.
@@ -71,6 +81,17 @@ def client_of(attrs: Mapping[str, Any]) -> StepExchange | Tables:
             )
         )
     return exchange
+
+
+def exchanges_of(program: Program) -> list[StepExchange]:
+    """What the steps of a program exchange with servers; [] of programs that do not, and once they are left."""
+    numbers = [op.attrs["exchange"] for op in program.global_block().ops if "exchange" in op.attrs]
+    return [_exchanges[number] for number in numbers if number in _exchanges]
+
+
+def applied(exchanges: Iterable[StepExchange]) -> list[Callable[[], Any]]:
+    """C functions, called at the end of what applies a step."""
+    return [partial(setattr, exchange, "is_applied", True) for exchange in exchanges]
 
 
 def when_leaving(leave: Callable[[], None]) -> None:

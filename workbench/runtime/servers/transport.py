@@ -30,7 +30,7 @@ class Question(ABC):
 
     @abstractmethod
     def answer(self, frame: Message) -> None:
-        """Send the answer; nothing happens if whoever asked is gone."""
+        """Send a copy of the answer; nothing happens if whoever asked is gone, and nobody waits for it."""
 
     def refuse(self, error: EnforceNotMet) -> None:
         """Say why there is no answer."""
@@ -43,17 +43,15 @@ class Listener(ABC):
 
     Attributes:
         refused: how many messages were no requests; nothing has come of them.
+        comes_again: whether a trainer whose process has ended may be started again; where it cannot, nobody waits.
     """
 
     refused: int = 0
+    comes_again: bool = True
 
     @abstractmethod
     def receive(self, seconds: float) -> Question | None:
         """The next request; None if none comes within so many seconds."""
-
-    @abstractmethod
-    def settle(self) -> None:
-        """Wait until answers have been read from the memory they were given in; none is sent meanwhile."""
 
     @abstractmethod
     def close(self) -> None:

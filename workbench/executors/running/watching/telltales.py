@@ -19,6 +19,7 @@ import numpy as np
 from workbench.executors.planning.plan import gradients_of
 from workbench.framework.quiet import quietly
 from workbench.graph.ssa import FUSED_UPDATE, Node, Value, is_update
+from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.runtime.native.tape import address
 from workbench.runtime.words.step import STRETCH_WORDS
 
@@ -39,6 +40,7 @@ class Telltales:
     def __init__(self, binding: Binding, loss: str | None) -> None:
         control = binding.pool.control
         self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding)])
+        self._pushed = _distinct(list(_pushed(binding)))
         self._vectors = [array for array in self.arrays if array.dtype != _FLOAT or control is None]
         stretches = [(address(array), array.size) for array in self.arrays if array.dtype == _FLOAT]
         self.stretches = np.array(stretches if control is not None else [], np.int64).reshape(-1, STRETCH_WORDS)
@@ -55,6 +57,10 @@ class Telltales:
         if self._look is not None and len(self.stretches) and self._look(self._address, len(self.stretches)):
             return False
         return all(map(is_finite, self._vectors))
+
+    def are_pushed_finite(self) -> bool:
+        """The same before a step is pushed to servers, when what they will be given is still there."""
+        return self.are_finite() and all(map(is_finite, self._pushed))
 
 
 def is_finite(array: np.ndarray) -> bool:
@@ -86,6 +92,14 @@ def _gradients(binding: Binding) -> Iterator[np.ndarray]:
     for row in binding.plan.commit:
         for value in _read_by(row.node):
             yield from _arrays(binding, binding.values.parts_of(value))
+
+
+def _pushed(binding: Binding) -> Iterator[np.ndarray]:
+    """Of what servers are given; sparse gradients are objects, and are not looked at."""
+    for row in binding.plan.rows:
+        if row.node.type == SERVER_EXCHANGE.type:
+            values = [value for slot in row.node.inputs for value in slot] if row.node.inputs else []
+            yield from _arrays(binding, values)
 
 
 def _read_by(node: Node) -> Sequence[Value]:

@@ -1,0 +1,52 @@
+"""Memory that messages are sent from and received in, used again once nobody looks at it any more."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+_KEPT = 32  # buffers that lie ready, or will
+_OWN = 3  # references to one that nobody else has: the list, the loop's name, and the question
+
+
+class Buffers:
+    """Of one end of a connection."""
+
+    def __init__(self) -> None:
+        self._known: list[np.ndarray] = []
+
+    def take(self, length: int) -> np.ndarray:
+        """At least so many bytes, which are the caller's as long as it, or an array that shows them, lives."""
+        for buffer in self._known:
+            if len(buffer) >= length and sys.getrefcount(buffer) <= _OWN:
+                return buffer
+        made = np.empty(length, np.uint8)
+        free = [one for one in self._known if len(one) > length or sys.getrefcount(one) > _OWN]
+        self._known = [*free, made][-_KEPT:]
+        return made
+
+
+class Outbox:
+    """Messages that are being sent, each with the memory it is sent from."""
+
+    def __init__(self) -> None:
+        self.buffers = Buffers()
+        self._under_way: list[list[Any]] = []
+
+    def send(self, comm: Any, data: np.ndarray, rank: int, tag: int) -> None:
+        """Begin to send; whatever interrupts this, the memory stays as long as MPI may read it."""
+        self._under_way = [one for one in self._under_way if not _is_sent(one)]
+        entry: list[Any] = [None, data, rank]
+        self._under_way.append(entry)
+        entry[0] = comm.Isend(data, rank, tag)
+
+    def left(self) -> set[int]:
+        """The ranks that have not taken what they are sent."""
+        self._under_way = [one for one in self._under_way if not _is_sent(one)]
+        return {rank for request, _, rank in self._under_way if request is not None}
+
+
+def _is_sent(entry: list[Any]) -> bool:
+    return entry[0] is not None and bool(entry[0].Test())

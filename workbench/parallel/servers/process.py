@@ -1,0 +1,31 @@
+"""Which process a message is of, and whether that is still there."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import cache
+
+from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.servers.messages import Message
+
+
+def own_process() -> dict[str, int | str]:
+    """Fields by which others know this process."""
+    return {"pid": os.getpid(), "host": _here()}
+
+
+def is_gone(told: Message) -> bool:
+    """Whether the process that told of itself has ended; False where nobody can know, as on another machine."""
+    pid = told.fields.get("pid")
+    return type(pid) is int and pid > 0 and told.fields.get("host") == _here() and state_of(pid) == "gone"
+
+
+@cache
+def _here() -> str:
+    """This machine, and where on it a process's number means the same."""
+    try:
+        numbers = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        numbers = ""
+    return f"{socket.gethostname()} {numbers}".strip()
