@@ -151,7 +151,7 @@ def test_a_discarded_step_of_one_synchronous_trainer_keeps_both_at_the_same(monk
 
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_step_with_a_nan_in_it_is_stopped_before_it_is_pushed(sync: bool) -> None:
-    with job(lambda: dense_model(sgd), sync) as ((trainer,), scopes):
+    with job(lambda: dense_model(sgd), sync) as ((trainer,), _):
         trainer.step()
         compiled = trainer.executor.compiled(trainer.main, trainer.scope)
 
