@@ -127,7 +127,7 @@ class Job:
 
     def results(self) -> dict[str, Any]:
         """What those that have ended have found."""
-        return {path.stem: json.loads(path.read_text()) for path in self.folder.glob("*.json")}
+        return results_in(self.folder)
 
     def until(self, file: str) -> None:
         """Wait until a process has made a file in the folder of results."""
@@ -148,20 +148,34 @@ def run_by_hand(script: str, trainers: int = 2, servers: int = 1, **variables: s
         return job.wait_all()
 
 
+def launched(
+    folder: Path, script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0, **variables: str
+) -> subprocess.Popen[str]:
+    """Start a job of MPI ranks by `workbench launch`; its results and logs are in the folder."""
+    require_mpi()
+    path = folder / "script.py"
+    path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
+    command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(folder / "log")]
+    command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
+    return subprocess.Popen(
+        command, env=environment(RESULTS=str(folder), **variables), cwd=ROOT, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def results_in(folder: Path) -> dict[str, Any]:
+    """What processes that have ended well have found, by name."""
+    return {found.stem: json.loads(found.read_text()) for found in folder.glob("*.json")}
+
+
 def run_launched(script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0) -> dict[str, Any]:
     """Run a job of MPI ranks, by `workbench launch`; results by name."""
-    require_mpi()
     with tempfile.TemporaryDirectory(prefix="workbench-servers-") as folder:
-        path = Path(folder) / "script.py"
-        path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
-        command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(Path(folder) / "log")]
-        command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
-        done = subprocess.run(
-            command, env=environment(RESULTS=folder), cwd=ROOT, capture_output=True, text=True, timeout=limit + 20,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return {found.stem: json.loads(found.read_text()) for found in Path(folder).glob("*.json")}
+        process = launched(Path(folder), script, trainers, servers, limit)
+        with process:
+            said = process.communicate(timeout=limit + 20)[0]
+        assert process.returncode == 0, said
+        return results_in(Path(folder))
 
 
 RUNS = {"launched": run_launched, "by_hand": run_by_hand}

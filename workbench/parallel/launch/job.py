@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from operator import attrgetter
+from typing import NamedTuple
 
 from workbench.parallel.launch.mpiexec import environment
 from workbench.parallel.launch.output import JobOutput
@@ -21,6 +23,7 @@ from workbench.parallel.launch.room import Failure, Room
 GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
 LAST_WORDS = 0.2  # seconds in which what was printed last is still read once mpiexec has ended
 LOOK = 0.1  # seconds between two looks whether a signal has come
+LOOK_FOR_LOST = 0.25  # seconds between two looks whether a process was killed
 CHUNK = 1 << 16
 
 # Becomes mpiexec, which the system ends when the thread that started it has gone (prctl 1 is PR_SET_PDEATHSIG).
@@ -37,23 +40,46 @@ _PID = re.compile(r"PID (\d+) RUNNING AT")
 _SIGNAL = re.compile(r"\(signal (\d+)\)")  # MPICH's exit status is then the signal
 
 
+class ServerRoles(NamedTuple):
+    """How many trainers a job has, the first processes, and how many servers."""
+
+    trainers: int
+    servers: int
+
+    def name(self, rank: int) -> str:
+        """What a process is called."""
+        number = rank - self.trainers
+        return f"trainer {rank}" if number < 0 else f"server {number}"
+
+
 class Job:
     """Processes started together.
 
     Attributes:
         status: of mpiexec, once it has ended. asked: the signal by which they were asked to end.
+        lost: where there are servers, the processes that were killed.
 
     Args:
         command: of mpiexec.
         room: where its processes are met. output: what they print goes there.
         variables: further ones for the processes.
+        roles: where there are parameter servers, mpiexec leaves it to us to end the job when one of them is killed.
 
     Raises:
         OSError: mpiexec cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], room: Room, output: JobOutput, variables: Mapping[str, str]) -> None:
-        self.room, self._output = room, output
+    def __init__(
+        self,
+        command: Sequence[str],
+        room: Room,
+        output: JobOutput,
+        variables: Mapping[str, str],
+        roles: ServerRoles | None = None,
+    ) -> None:
+        self.room, self._output, self._roles = room, output, roles
+        self.lost: dict[int, Failure] = {}
+        self._looked, self._is_ending = 0.0, False
         self._said: list[str] = []
         self._asked_at: float | None = None
         self.asked: int | None = None
@@ -84,6 +110,7 @@ class Job:
 
     def ask(self, number: int) -> None:
         """Pass a signal on to all processes; of one that should end them, they have `GRACE` seconds."""
+        self._is_ending |= number not in (signal.SIGUSR1, signal.SIGUSR2)
         pids = self.room.pids()
         for pid in pids.values():
             _kill(pid, number)
@@ -144,6 +171,7 @@ class Job:
             while process.poll() is None:
                 self._show_ready(selector, 0.05)
                 self._insist(process)
+                self._look_for_lost(process)
             quiet_at = time.monotonic() + LAST_WORDS
             while self._show_ready(selector, 0) or (self.room.processes > len(self.room.pids()) and _before(quiet_at)):
                 pass
@@ -178,15 +206,33 @@ class Job:
         elif waited > GRACE:
             process.terminate()
 
+    def _look_for_lost(self, process: subprocess.Popen[bytes]) -> None:
+        """Tell of trainers that were killed; without one of its servers a job ends."""
+        if self._roles is None or self._is_ending or time.monotonic() < self._looked + LOOK_FOR_LOST:
+            return
+        self._looked = time.monotonic()
+        if self.room.failures():
+            return  # mpiexec ends them all
+        for rank in sorted(self.room.lost().difference(self.lost)):
+            name = self._roles.name(rank)
+            self.lost[rank] = Failure(rank, f"{name} was killed", self._output.last_errors(rank), time.time())
+            is_server = rank >= self._roles.trainers
+            what = "the job ends" if is_server else "the others go on, unless they wait for it at every step"
+            self._output.show("err", f"process {rank}, {name}, was killed: {what}\n")
+            if is_server:
+                self._is_ending = True
+                process.terminate()
+                return
+
     def _end_those_left(self) -> None:
         """mpiexec ends what it has started, unless it was killed itself."""
         for pid in self.room.pids().values():
             _kill(pid, signal.SIGKILL)
 
     def _first_failure(self, status: int) -> Failure | None:
-        if not status:
+        told = sorted([*self.room.failures(), *self.lost.values()], key=attrgetter("when"))
+        if not status and not told:
             return None
-        told = self.room.failures()
         if told:
             return told[0]
         said = "".join(self._said)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.errors import EnforceNotMet
-from workbench.parallel.launch.job import Job
+from workbench.parallel.launch.job import Job, ServerRoles
 from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launcher
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.output import JobOutput
@@ -48,7 +48,10 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
         module: what runs in each of them, given the options' command.
     """
     python = [sys.executable, "-m", "mpi4py", "-m", module, *options.command]
-    command = command_line(launcher, options.processes, options.nodes, options.hosts, python)
+    roles = ServerRoles(options.processes - options.server_count, options.server_count)
+    command = command_line(
+        launcher, options.processes, options.nodes, options.hosts, python, outlives=bool(options.server_count)
+    )
     setting = room.setting(
         processes=options.processes,
         mpiexec=f"{launcher.path}, {launcher.version}",
@@ -58,11 +61,12 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
         start_port=options.start_port,
         name=options.job,
     )
-    return Job(command, room, output, setting | (room.memory.variables() if options.nodes == 1 else {}))
+    variables = setting | (room.memory.variables() if options.nodes == 1 else {})
+    return Job(command, room, output, variables, roles if options.server_count else None)
 
 
 def _verdict(job: Job, program: str) -> int:
-    status, failure = job.status or 0, job.failure
+    status, failure = job.status or (1 if job.lost else 0), job.failure
     if not status:
         return 0
     if job.asked is not None:

@@ -76,16 +76,24 @@ def _of_a_wheel() -> str | None:
 
 
 def command_line(
-    launcher: Launcher, processes: int, nodes: int, hosts: Sequence[str], command: Sequence[str]
+    launcher: Launcher,
+    processes: int,
+    nodes: int,
+    hosts: Sequence[str],
+    command: Sequence[str],
+    outlives: bool = False,
 ) -> list[str]:
     """mpiexec with its options, and `command` for every process.
 
     Args:
         hosts: the machines' names; none where mpiexec knows them itself.
+        outlives: a process that is killed does not end the others; only Open MPI's can be told so.
     """
     line = [launcher.path, "-n", str(processes)]
     per_node = processes // nodes
     if launcher.is_open_mpi:
+        if outlives:
+            line.append("--enable-recovery")
         if hosts:
             line += ["--map-by", "slot:oversubscribe", "--host", ",".join(f"{host}:{per_node}" for host in hosts)]
         elif nodes > 1:

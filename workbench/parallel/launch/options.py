@@ -17,7 +17,9 @@ EPILOG = """\
 The processes are started by mpiexec, which reaches other machines by ssh or by the cluster's own means; run this
 command once, not on every machine. Within Slurm or a Kubernetes MPIJob --nnodes is enough. What processes print is
 shown with their rank before every line and kept in LOG_DIR/workerlog.RANK; their stdin is empty. The exit status is
-that of the process that failed first, whose traceback is shown last."""
+that of the process that failed first, whose traceback is shown last. A process that is killed ends the job; in one with
+parameter servers (under Open MPI) a trainer that is killed does not end the others: asynchronous ones go on without it,
+and the exit status is then 1."""
 
 
 @dataclass(frozen=True)

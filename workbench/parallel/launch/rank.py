@@ -55,6 +55,9 @@ def run_in_job(task: Callable[[Doorway | None], None]) -> None:
         raise
     except BaseException as error:
         raise SystemExit(_told(door, error)) from None
+    finally:
+        if door is not None:
+            door.tell_end()
 
 
 def _told(door: Doorway | None, error: BaseException) -> int:

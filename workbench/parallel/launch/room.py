@@ -5,6 +5,7 @@
     task.N           a pipe: the function process N is to call, where it was started by `spawn`
     started.N        its process id
     failed.N         how it failed, in JSON
+    ended.N          it has come to its end, well or not
 
 The folder belongs to the user alone (mode 0700). On other machines there is none: what processes print there goes
 through mpiexec.
@@ -12,6 +13,7 @@ through mpiexec.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.parallel.launch.memory import JobMemory
+from workbench.runtime.comm.mpi.peers import state_of
 
 LENGTH_BYTES = 8  # of the length of a task
 
@@ -85,6 +88,11 @@ class Room:
         texts = [_read(self.path / f"failed.{rank}") for rank in range(self.processes)]
         return sorted((Failure(**json.loads(text)) for text in texts if text), key=lambda failure: failure.when)
 
+    def lost(self) -> set[int]:
+        """The processes that are gone without a word."""
+        said = {rank for rank in range(self.processes) if (self.path / f"ended.{rank}").exists()}
+        return {rank for rank, pid in self.pids().items() if state_of(pid) == "gone" and rank not in said}
+
     def close(self) -> None:
         """Let the processes that are left end, and remove the folders."""
         self.memory.close()
@@ -114,6 +122,11 @@ class Doorway:
     def tell_failure(self, what: str, traceback: str) -> None:
         """Leave word of a failure."""
         self._write("failed", json.dumps(Failure(self.rank, what, traceback, time.time())._asdict()))
+
+    def tell_end(self) -> None:
+        """Leave word that the process has not been killed."""
+        with contextlib.suppress(OSError):  # whoever started the job has gone
+            self._write("ended", "")
 
     def task(self) -> bytes:
         """What whoever started the job has for this process to do: its length comes first."""

@@ -1,0 +1,107 @@
+"""A rank of a job with servers is killed: under `workbench launch`, by SIGKILL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.servers.job import launched, results_in
+
+pytestmark = pytest.mark.processes
+
+_SERVE = """
+    import signal
+    folder = os.environ["RESULTS"]
+    def until(name):
+        while not os.path.exists(folder + "/" + name):
+            time.sleep(0.01)
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+    if role == "server":
+        main, startup = server_programs(endpoints[0], trainers, mode={mode}, shape=(50_000,))
+        executor.run(startup)
+        {server}
+        executor.run(main)
+        results["w"] = static.global_scope().find_var("w").get_tensor().array[:3].tolist()
+    else:
+        main, startup = trainer_programs(endpoints[0], index, trainers, sync={mode} == 0, shape=(50_000,))
+        executor.run(startup)
+        feed = {{"x": np.full(50_000, 2.0 * (index + 1), np.float32)}}
+        step = lambda: executor.run(main, feed=feed, fetch_list=["w"])[0][:3].tolist()
+"""
+_LATER = "import threading; threading.Thread(target=lambda: (until('stepped0'), until('stepped1'), die())).start()"
+_ASYNC = (
+    _SERVE.format(mode=2, server="pass")
+    + """
+        step()
+        if index == 1:
+            open(folder + "/pushed", "w").close()
+            die()
+        until("pushed")
+        results["fetched"] = [step() for _ in range(3)]
+        executor.close()
+"""
+)
+
+
+def test_a_killed_asynchronous_trainer_is_told_of_and_the_others_train_to_the_end(tmp_path: Path) -> None:
+    with launched(tmp_path, _ASYNC) as job:
+        said = job.communicate(timeout=80)[0]
+    found = results_in(tmp_path)
+    assert job.returncode == 1, said
+    assert "process 1, trainer 1, was killed: the others go on" in said
+    assert "process 1 failed first: trainer 1 was killed" in said
+    assert np.allclose(found["server0"]["w"], 1 - 0.1 * (4 + 4 * 2)) and found["trainer0"]["fetched"]
+    assert "ends: trainers 1 are gone, and the others have left" in said
+
+
+_SYNC = (
+    _SERVE.format(mode=0, server="pass")
+    + """
+        step()
+        if index == 1:
+            die()
+        try:
+            step()
+        except PeerFailed as error:
+            results["error"] = str(error)
+        executor.close()
+"""
+)
+
+
+def test_of_a_killed_synchronous_trainer_the_others_are_told_at_once(tmp_path: Path) -> None:
+    with launched(tmp_path, _SYNC) as job:
+        said = job.communicate(timeout=80)[0]
+    assert job.returncode == 1 and "process 1 failed first: trainer 1 was killed" in said, said
+    assert "step 1: trainer 1 is gone" in results_in(tmp_path)["trainer0"]["error"]
+
+
+_RESTARTED = (
+    _SERVE.format(mode=0, server="if 'AGAIN' not in os.environ: " + _LATER)
+    + """
+        for number in range(4):
+            results["w"] = step()
+            if number == 1 and "AGAIN" not in os.environ:
+                open(f"{folder}/stepped{index}", "w").close()
+                while True:  # until the server is killed
+                    step()
+        executor.close()
+"""
+)
+
+
+def test_a_killed_server_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    kept = {"FLAGS_server_checkpoint": str(tmp_path / "kept"), "FLAGS_server_checkpoint_every": "1"}
+    with launched(tmp_path, _RESTARTED, **kept) as job:
+        said = job.communicate(timeout=80)[0]
+    assert job.returncode not in (0, None), said
+    assert "server 0 was killed" in said or "is lost: its process is gone" in said
+    assert len(list((tmp_path / "kept").glob("*.safetensors"))) == 1
+    with launched(tmp_path, _RESTARTED, AGAIN="1", **kept) as job:
+        said = job.communicate(timeout=80)[0]
+    assert job.returncode == 0, said
+    steps = round((1 - results_in(tmp_path)["trainer0"]["w"][0]) / 0.3)
+    assert steps >= 5  # two were answered before it was killed, of which the last may not have been kept; four after
