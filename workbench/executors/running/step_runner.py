@@ -56,6 +56,7 @@ class StepRunner:
         self._schedules = spec.program.lr_schedulers
         self._guards, self._reporter, self._draws = guards, reporter, draws
         self._exchanges = exchanges_of(spec.program)
+        self._exchanged = applied(self._exchanges)
 
     def way(self, step: BoundStep, fed: Fed, merged: bool) -> StepFunction:
         """How a step is run: by a team where that is quicker, else in one call, if it takes the feed that way.
@@ -201,7 +202,7 @@ class StepRunner:
     ) -> None:
         self._state.commit()
         try:
-            commit(step.binding, programs, counters, [*fills, *applied(self._exchanges), *self._state.applying(step)])
+            commit(step.binding, programs, counters, [*fills, *self._exchanged, *self._state.applying(step)])
         except Broken as error:
             self._state.breaks(error)
             raise

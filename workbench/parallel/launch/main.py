@@ -66,7 +66,8 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
 
 
 def _verdict(job: Job, program: str) -> int:
-    status, failure = job.status or (1 if job.lost else 0), job.failure
+    failure = job.failure
+    status = job.status or (1 if failure else 0)  # mpiexec that is not to end with one of them may not tell
     if not status:
         return 0
     if job.asked is not None:
