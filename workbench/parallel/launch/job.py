@@ -172,6 +172,8 @@ class Job:
                 self._show_ready(selector, 0.05)
                 self._insist(process)
                 self._look_for_lost(process)
+            self._looked = 0.0
+            self._look_for_lost(process)
             quiet_at = time.monotonic() + LAST_WORDS
             while self._show_ready(selector, 0) or (self.room.processes > len(self.room.pids()) and _before(quiet_at)):
                 pass
