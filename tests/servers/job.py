@@ -15,6 +15,8 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -148,19 +150,25 @@ def run_by_hand(script: str, trainers: int = 2, servers: int = 1, **variables: s
         return job.wait_all()
 
 
+@contextmanager
 def launched(
     folder: Path, script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0, **variables: str
-) -> subprocess.Popen[str]:
-    """Start a job of MPI ranks by `workbench launch`; its results and logs are in the folder."""
+) -> Iterator[subprocess.Popen[str]]:
+    """A job of MPI ranks, started by `workbench launch`; its results and logs are in the folder."""
     require_mpi()
     path = folder / "script.py"
     path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
     command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(folder / "log")]
     command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command, env=environment(RESULTS=str(folder), **variables), cwd=ROOT, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()  # and with it all it has started
+        process.communicate()
 
 
 def results_in(folder: Path) -> dict[str, Any]:
@@ -171,8 +179,7 @@ def results_in(folder: Path) -> dict[str, Any]:
 def run_launched(script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0) -> dict[str, Any]:
     """Run a job of MPI ranks, by `workbench launch`; results by name."""
     with tempfile.TemporaryDirectory(prefix="workbench-servers-") as folder:
-        process = launched(Path(folder), script, trainers, servers, limit)
-        with process:
+        with launched(Path(folder), script, trainers, servers, limit) as process:
             said = process.communicate(timeout=limit + 20)[0]
         assert process.returncode == 0, said
         return results_in(Path(folder))

@@ -79,7 +79,7 @@ class Job:
     ) -> None:
         self.room, self._output, self._roles = room, output, roles
         self.lost: dict[int, Failure] = {}
-        self._looked, self._is_ending = 0.0, False
+        self._looked, self._over_at, self._is_ending = 0.0, 0.0, False
         self._said: list[str] = []
         self._asked_at: float | None = None
         self.asked: int | None = None
@@ -225,6 +225,11 @@ class Job:
                 self._is_ending = True
                 process.terminate()
                 return
+        if self.lost and self.room.ended().union(self.lost) >= set(range(self.room.processes)):
+            self._over_at = self._over_at or time.monotonic()
+            if time.monotonic() > self._over_at + GRACE:  # MPI may wait for the lost ones to take leave
+                self._is_ending = True
+                process.terminate()
 
     def _end_those_left(self) -> None:
         """mpiexec ends what it has started, unless it was killed itself."""

@@ -67,7 +67,7 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
 
 def _verdict(job: Job, program: str) -> int:
     failure = job.failure
-    status = job.status or (1 if failure else 0)  # mpiexec that is not to end with one of them may not tell
+    status = 1 if job.lost else job.status or (1 if failure else 0)  # mpiexec may not tell, where it goes on
     if not status:
         return 0
     if job.asked is not None:

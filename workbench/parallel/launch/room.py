@@ -90,8 +90,12 @@ class Room:
 
     def lost(self) -> set[int]:
         """The processes that are gone without a word."""
-        said = {rank for rank in range(self.processes) if (self.path / f"ended.{rank}").exists()}
+        said = self.ended()
         return {rank for rank, pid in self.pids().items() if state_of(pid) == "gone" and rank not in said}
+
+    def ended(self) -> set[int]:
+        """The processes that have come to their end, well or not."""
+        return {rank for rank in range(self.processes) if (self.path / f"ended.{rank}").exists()}
 
     def close(self) -> None:
         """Let the processes that are left end, and remove the folders."""
