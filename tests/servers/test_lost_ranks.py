@@ -104,4 +104,4 @@ def test_a_killed_server_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path
         said = job.communicate(timeout=80)[0]
     assert job.returncode == 0, said
     steps = round((1 - results_in(tmp_path)["trainer0"]["w"][0]) / 0.3)
-    assert steps >= 5  # two were answered before it was killed, of which the last may not have been kept; four after
+    assert steps >= 6  # two at least were answered before it was killed, four after

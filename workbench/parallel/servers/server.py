@@ -233,12 +233,12 @@ class ParameterServer:
             return
         self.round += 1
         self.members.applied = [self.round] * self.duty.trainers
+        self._keep()  # before the answers: who has one finds its step again after a restart
         for trainer, (request, names) in waiting.items():
             try:
                 self._finish(request, trainer, names)
             except Exception as error:  # the others have their answers
                 request.refuse(self._failed(f"the answer to step {self.round - 1}", error))
-        self._keep()
 
     def _keep(self) -> None:
         """A step was applied; that it cannot be kept does not undo it."""
