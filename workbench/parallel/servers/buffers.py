@@ -22,10 +22,10 @@ class Buffers:
         for buffer in self._known:
             if len(buffer) >= length and sys.getrefcount(buffer) <= _OWN:
                 return buffer
-        made = np.empty(length, np.uint8)
+        buffer = np.empty(length, np.uint8)
         free = [one for one in self._known if len(one) > length or sys.getrefcount(one) > _OWN]
-        self._known = [*free, made][-_KEPT:]
-        return made
+        self._known = [*free, buffer][-_KEPT:]
+        return buffer
 
 
 class Outbox:

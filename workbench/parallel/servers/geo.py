@@ -13,7 +13,7 @@ from workbench.parallel.servers.links import Link, asking, links_to
 _DELTA = ".delta"
 
 
-class Exchanged(NamedTuple):
+class GeoProgress(NamedTuple):
     """How far a trainer and its servers are.
 
     Attributes:
@@ -46,7 +46,7 @@ class GeoExchange:
         self._trainer, self._trainers, self._every, self._program = trainer, trainers, every, program
         self._parameters = dict(parameters)
         self._endpoints = list(dict.fromkeys(s.endpoint for shares in parameters.values() for s in shares))
-        self._before = self._now = Exchanged({}, 0, {})
+        self._before = self._now = GeoProgress({}, 0, {})
         self._numbers: dict[str, int] = {}  # of the last push, at each server
         self._shared = OncePerStep()
         self.look: Callable[[], None] = nothing_to_see
@@ -70,7 +70,7 @@ class GeoExchange:
             known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}
         steps += 1
         if steps % self._every:
-            self._now = Exchanged(known, steps, {})
+            self._now = GeoProgress(known, steps, {})
             return [np.array(value) for value in values]
         if not changes:
             self._numbers = {endpoint: link.next() for endpoint, link in links.items()}
@@ -78,14 +78,14 @@ class GeoExchange:
                 name: ((value - known[name]) / self._trainers).astype(value.dtype)
                 for (name, _), value in self._with(values)
             }
-            self._before = Exchanged(known, steps - 1, changes)  # a server may have taken those: it never gets others
+            self._before = GeoProgress(known, steps - 1, changes)  # a server may have taken those: it never gets others
         answers = self._pushed(changes, links)
-        found = [
+        both = [
             self._with_others(name, value, known[name], changes[name], answers)
             for (name, _), value in self._with(values)
         ]
-        self._now = Exchanged({name: server for name, (server, _) in zip(self._parameters, found)}, steps, {})
-        return [value for _, value in found]
+        self._now = GeoProgress({name: server for name, (server, _) in zip(self._parameters, both)}, steps, {})
+        return [value for _, value in both]
 
     def _pushed(self, changes: Mapping[str, np.ndarray], links: Mapping[str, Link]) -> Mapping[str, Any]:
         """What the servers answer to the changes."""

@@ -239,12 +239,12 @@ class DistributeTranspiler:
         startup = self._origin_startup if startup is None else startup
         if layout.mode == GEO:
             program = geo_server(layout, endpoint)
-            made = geo_startup(startup, program, layout, endpoint)
+            starting = geo_startup(startup, program, layout, endpoint)
         else:
             server = ServerProgram(self._origin, layout, endpoint)
-            program, made = server.program, server_startup(startup, server)
+            program, starting = server.program, server_startup(startup, server)
         program.attributes[SERVED] = self._fingerprint
-        return program, made
+        return program, starting
 
     def _require_layout(self) -> Layout:
         if self._layout is None:
