@@ -457,6 +457,14 @@ def test_shapes_that_none_of_many_open_plans_is_right_for_are_planned_each_for_i
     assert len(made) == open_bindings._MOST
 
 
+def test_where_decisions_turn_the_next_shape_makes_a_further_one() -> None:
+    """Only the first shapes of a program are planned each for itself: it may have no others."""
+    made: list[OpenFor] = []
+    fits = shapes_met(made, open_bindings._FeedForm(), 11, shapes=3)
+    assert [fit is None for fit in fits] == [True, True, *[False] * 9]
+    assert [fit.binding for fit in fits[2:]] == [one for one in made for _ in range(3)]
+
+
 def test_what_is_bound_to_storage_that_was_replaced_is_not_kept() -> None:
     made: list[OpenFor] = []
     form = open_bindings._FeedForm()

@@ -2,7 +2,7 @@
 
 The first shapes are planned each for itself: most programs have one or two. Then a binding is made whose sizes are open
 (`lowering.open_binding`), and others are filled in from it; where a decision turns out otherwise for a shape, that
-makes a further one.
+makes a further one, at once.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class _FeedForm:
         self._seen: list[Given] = []
         self._open: list[OpenBinding] = []
         self._apart = 0  # shapes planned for themselves since the last open binding
+        self._patience = _APART  # so many are, before there is another one
         self.refusal = ""
 
     def fit(self, given: Given, make: Make) -> Fit | None:
@@ -80,10 +81,12 @@ class _FeedForm:
                 return Fit(binding, filled)
         self._seen = [*(seen for seen in self._seen[-_SEEN:] if seen != given), given]
         self._apart += 1
-        if self._apart <= _APART or len(self._open) == _MOST:
+        if self._apart <= self._patience or len(self._open) == _MOST:
             return None
         self._apart = 0
-        return self._made(given, make)
+        fit = self._made(given, make)
+        self._patience = 0 if fit is not None else _APART
+        return fit
 
     def _made(self, given: Given, make: Make) -> Fit | None:
         """From a new open binding; if there can be none, nobody tries again."""
