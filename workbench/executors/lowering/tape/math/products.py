@@ -41,12 +41,13 @@ class Way(NamedTuple):
 def way_of(m: int, n: int, k: int, left_flipped: bool, right_flipped: bool) -> Way:
     """The fastest way for `[m, k] @ [k, n]`, as measured on one core with AVX-512 against OpenBLAS.
 
-    Who computes follows from the shape alone, because bits differ; what is copied makes none different.
+    Who computes follows from the shape alone, because bits differ; what is copied makes none different. Sizes, which
+    may be open, are compared with numbers only, and late: every comparison is a decision that another size may turn.
     """
-    if min(m, n) < 8:  # few rows do not pay for turning the right side, few columns leave registers empty
+    if m < 8 or n < 8:  # few rows do not pay for turning the right side, few columns leave registers empty
         return Way(by_blas=True)
-    strided = left_flipped and k >= 256 and n >= 64  # every term would be in another page or cache set
-    scattered = m >= 16 and k * n >= 1 << 13  # more than the first cache has room for
+    strided = left_flipped and n >= 64 and k >= 256  # every term would be in another page or cache set
+    scattered = k * n >= 1 << 13 and m >= 16  # more than the first cache has room for
     return Way(False, strided, right_flipped or scattered)
 
 
