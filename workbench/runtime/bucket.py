@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from workbench.runtime.freed import give_back_freed
 from workbench.runtime.tensor import LoDTensor
 
 ALIGN = 64  # bytes
@@ -37,6 +38,7 @@ class Bucket:
             start += count
         for tensor, part in zip(tensors, self.views, strict=True):
             tensor.move_to(part, self)
+        give_back_freed(self.array.nbytes)
 
     @property
     def steps(self) -> int:

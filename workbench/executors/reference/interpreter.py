@@ -11,6 +11,7 @@ from typing import Any
 from workbench.errors import Unavailable
 from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.program import Program
+from workbench.runtime.freed import give_back_freed
 from workbench.runtime.ownership import warn_of_overwriting
 from workbench.runtime.scope import Scope
 
@@ -34,6 +35,9 @@ def run_in_order(
     if prepared.initialises:
         warn_of_overwriting(program, prepared.initialises, scope)
     if step.commit():
+        initialised = sum(step.staged[name].nbytes for name in prepared.initialises & step.staged.keys())
+        del step
+        give_back_freed(initialised)  # the scope has copies
         return results
     with scope.in_use():  # another thread changed what the step had read: again, while the others wait
         for _ in range(_ATTEMPTS):
