@@ -79,6 +79,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "profiling",
         "api",
     ),
+    "executors.running": ("", "watching", "step", "finding", "engine"),
     "executors.lowering.tape": ("", "math", "tensor", "index", "random", "conv", "nn", "loss", "update", "flow"),
     "hapi": ("", "callbacks", "training"),
     "jit": ("values", "branches", ""),

@@ -24,7 +24,7 @@ import numpy as np
 import workbench as wb
 from workbench import events
 from workbench.events import LISTENERS, OpRun
-from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.engine.step_runner import StepRunner
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode

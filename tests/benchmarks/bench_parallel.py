@@ -22,7 +22,7 @@ import numpy as np
 import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.engine.step_runner import StepRunner
 from workbench.graph.strategy import ReduceStrategy
 
 

@@ -8,11 +8,12 @@ from unittest.mock import patch
 
 from tests.executors.models import Model, regression
 from workbench import events, static
-from workbench.executors.running import step_runner, transaction
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.engine import Engine
-from workbench.executors.running.state import Phase
-from workbench.executors.running.step_cache import StepCache
+from workbench.executors.running import transaction
+from workbench.executors.running.engine import step_runner
+from workbench.executors.running.engine.engine import Engine
+from workbench.executors.running.finding.step_cache import StepCache
+from workbench.executors.running.step.bound_step import BoundStep
+from workbench.executors.running.step.state import Phase
 from workbench.runtime.devices import cpu_places
 
 Call = Callable[[], Any]

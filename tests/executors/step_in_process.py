@@ -19,7 +19,7 @@ atexit.register(lambda: [tell() for tell in OVER])  # first registered, last cal
 
 from tests.executors.mid_step import MID_STEP, Trained, states_after  # noqa: E402
 from workbench.errors import EnforceNotMet  # noqa: E402
-from workbench.executors.running.state import Phase  # noqa: E402
+from workbench.executors.running.step.state import Phase  # noqa: E402
 from workbench.executors.running.transaction import Broken  # noqa: E402
 from workbench.runtime.ending import the_end  # noqa: E402
 

@@ -19,7 +19,7 @@ from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.lowering.tape import registry
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning import schedule
-from workbench.executors.running import bound_step
+from workbench.executors.running.step import bound_step
 from workbench.executors.workers.pool import WorkerPool
 from workbench.experiments.bench import workloads
 from workbench.runtime.native.control import Control

@@ -16,7 +16,7 @@ from tests.executors.models import regression
 from workbench import events, static
 from workbench.config import override
 from workbench.executors.inspection.inspection import Inspection
-from workbench.executors.running.state import Phase
+from workbench.executors.running.step.state import Phase
 
 ROOT = Path(wb.__file__).parents[1]
 EXECUTORS = ROOT / "workbench" / "executors"

@@ -21,7 +21,7 @@ from workbench.config import override
 from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.running import transaction
-from workbench.executors.running.state import REACTIONS, Phase, Reaction, Trigger
+from workbench.executors.running.step.state import REACTIONS, Phase, Reaction, Trigger
 from workbench.executors.running.transaction import Broken
 from workbench.framework.program.guard import static_mode
 

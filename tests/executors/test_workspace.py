@@ -15,7 +15,7 @@ import workbench as wb
 from tests.executors.models import Model, regression
 from workbench import static
 from workbench.config import override
-from workbench.executors.running.plan_cache import PlanCache
+from workbench.executors.running.finding.plan_cache import PlanCache
 from workbench.framework.notice import Notice
 from workbench.framework.program.guard import static_mode
 from workbench.runtime.arena import Arena

@@ -15,7 +15,7 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import Model, batch, build, classifier, column, line
 from workbench import static
 from workbench.executors.planning import schedule
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.framework.program.roles import FORWARD, OPTIMIZE
 from workbench.runtime.arena import Arena
 

@@ -23,7 +23,7 @@ from workbench import events, static
 from workbench.config import override
 from workbench.errors import ExecutionError, Unavailable
 from workbench.executors.planning import schedule
-from workbench.executors.running.plan_cache import bytes_kept_for
+from workbench.executors.running.finding.plan_cache import bytes_kept_for
 from workbench.framework.notice import Notice
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost

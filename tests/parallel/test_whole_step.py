@@ -22,8 +22,8 @@ from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.lowering.tape import writer
-from workbench.executors.running import bound_step
 from workbench.executors.running import whole_step as module
+from workbench.executors.running.step import bound_step
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED

@@ -16,10 +16,10 @@ from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.filled_plan import FilledPlan
-from workbench.executors.running import open_bindings
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.plan_cache import bytes_kept_for
-from workbench.executors.running.step_cache import StepCache
+from workbench.executors.running.finding import open_bindings
+from workbench.executors.running.finding.plan_cache import bytes_kept_for
+from workbench.executors.running.finding.step_cache import StepCache
+from workbench.executors.running.step.bound_step import BoundStep
 from workbench.framework.notice import Notice
 
 SEQUENCES = ZOO["sequences"]

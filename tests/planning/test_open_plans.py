@@ -28,8 +28,8 @@ from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenPlan, open_dims, plan_openly
 from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
 from workbench.executors.planning.sizes.size import Size
-from workbench.executors.running import open_bindings, step_cache
-from workbench.executors.running.compiler import specs_of
+from workbench.executors.running.finding import open_bindings, step_cache
+from workbench.executors.running.finding.compiler import specs_of
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec

@@ -14,7 +14,7 @@ from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
-from workbench.executors.running.open_step import OpenStep
+from workbench.executors.running.step.open_step import OpenStep
 
 _LOOKS = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "RESUME", "JUMP_BACKWARD"}
 _BEGIN = {"_in_one_call", "commit"}  # of `StepRunner`: what can vote

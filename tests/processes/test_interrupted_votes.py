@@ -54,7 +54,7 @@ def test_a_step_that_is_left_between_its_vote_and_the_outcome_is_applied_before_
         _STEPS
         + """
     import zlib
-    from workbench.executors.running import open_step
+    from workbench.executors.running.step import open_step
     from workbench.executors.running.trainers import Trainers
 
     agree, undisturbed, interrupts = Trainers.agree, open_step.undisturbed, 0

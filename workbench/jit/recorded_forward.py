@@ -11,7 +11,7 @@ from workbench.dygraph.overwrites import clock, here
 from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import Unimplemented
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.framework.program.variable import Variable
 from workbench.jit.partition import Partition, partitioned
 from workbench.jit.recorded_step import RecordedStep, engine_of

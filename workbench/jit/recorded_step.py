@@ -16,7 +16,7 @@ from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.inspection.debugging import Debugging
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.recorder import current_recorder

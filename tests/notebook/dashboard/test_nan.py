@@ -16,7 +16,7 @@ from tests.notebook.dashboard.test_model import begin, reach
 from tests.parallel.models import Model as Built
 from tests.parallel.models import build, column, constant
 from workbench import static
-from workbench.executors.running.step_cache import StepCache
+from workbench.executors.running.finding.step_cache import StepCache
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject

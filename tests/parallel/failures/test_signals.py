@@ -18,8 +18,8 @@ from tests.parallel.observe import held
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import PreconditionNotMet
-from workbench.executors.running import step_runner
-from workbench.executors.running.bound_step import BoundStep
+from workbench.executors.running.engine import step_runner
+from workbench.executors.running.step.bound_step import BoundStep
 from workbench.framework import names
 from workbench.framework.program.guard import switch_main_program
 from workbench.runtime.arena import Arena

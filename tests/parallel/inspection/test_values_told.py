@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, classifier
 from workbench import events
-from workbench.executors.running import step_runner
+from workbench.executors.running.engine import step_runner
 
 
 @pytest.fixture

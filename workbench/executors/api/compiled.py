@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.inspection.debugging import Debugging
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace, Place

@@ -15,9 +15,9 @@ from workbench.executors.api.inner_names import InnerNames
 from workbench.executors.feeding.feed import Feed, as_dict, check_feed
 from workbench.executors.fetching.fetch import as_items, split_optimize_ops, to_user
 from workbench.executors.reference.interpreter import run_in_order
-from workbench.executors.running.boundary import refuse_in_mid_step
-from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import needed, pruned_program
+from workbench.executors.running.engine.engine import Engine
+from workbench.executors.running.engine.pruned import needed, pruned_program
+from workbench.executors.running.step.boundary import refuse_in_mid_step
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program

@@ -8,7 +8,7 @@ from workbench.errors import InvalidForm, InvalidType
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.fetching.fetch import split_optimize_ops
-from workbench.executors.running.pruned import pruned_program
+from workbench.executors.running.engine.pruned import pruned_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope

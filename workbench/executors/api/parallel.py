@@ -8,8 +8,8 @@ from workbench.errors import InvalidType
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.inspection.debugging import Debugging
-from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import needed
+from workbench.executors.running.engine.engine import Engine
+from workbench.executors.running.engine.pruned import needed
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program

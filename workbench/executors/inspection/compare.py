@@ -14,7 +14,7 @@ from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.fetching.fetch import fetchable
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.framework.quiet import quietly
 from workbench.framework.values.place import Place
 from workbench.graph.replicated import own_variables

@@ -11,8 +11,8 @@ from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.inspection.nan_finder import NotFinite, find_nan
 from workbench.executors.inspection.stepper import Stepper
 from workbench.executors.planning.plan import Plan
-from workbench.executors.running.engine import Engine
-from workbench.executors.running.pruned import needed
+from workbench.executors.running.engine.engine import Engine
+from workbench.executors.running.engine.pruned import needed
 from workbench.graph.ssa import Graph
 
 

@@ -11,10 +11,10 @@ from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.plan import Plan
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.engine import Engine
-from workbench.executors.running.plan_cache import KeptPlan
-from workbench.executors.running.state import Phase
+from workbench.executors.running.engine.engine import Engine
+from workbench.executors.running.finding.plan_cache import KeptPlan
+from workbench.executors.running.step.bound_step import BoundStep
+from workbench.executors.running.step.state import Phase
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.moment import Guard
 from workbench.framework.program.program import Program

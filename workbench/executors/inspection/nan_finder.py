@@ -11,7 +11,7 @@ from workbench.executors.feeding.feed import Feed
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.inspection.stepper import NodeRun, describe
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.watching.watch import blemished, numbers
 from workbench.framework.values.spec import shape_text
 from workbench.graph.ssa import Node, Value

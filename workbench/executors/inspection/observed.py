@@ -15,7 +15,7 @@ from workbench.errors import NotFound, PreconditionNotMet, did_you_mean
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.transaction import Fill, explain
 from workbench.executors.running.watching.watch import blemish, blemished
 from workbench.framework.outside import is_from_outside

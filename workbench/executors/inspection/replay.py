@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.executors.inspection.nan_finder import NotFinite, first_not_finite
 from workbench.executors.inspection.observed import Observation
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.watching.moment import Moment
 from workbench.runtime.scope import Scope
 

@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, InvalidType, NotFound, Preconditio
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.fetching.fetch import fetchable
 from workbench.executors.inspection.observed import Observation
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.framework.program.roles import role_text
 from workbench.framework.site import Site
 from workbench.framework.values.dtype import as_dtype

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.inspection.inspection import Inspection
-from workbench.executors.running.engine import Engine
+from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.experiments.launch.setup import loss_of
 from workbench.framework.program.program import Program

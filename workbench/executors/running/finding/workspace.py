@@ -8,7 +8,7 @@ from workbench.errors import Unavailable
 from workbench.executors.failures import no_memory
 from workbench.executors.lowering.operands import Scratch
 from workbench.executors.planning.plan import Plan
-from workbench.executors.running.plan_cache import PlanCache
+from workbench.executors.running.finding.plan_cache import PlanCache
 from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.values.place import Place
 from workbench.runtime.device import DeviceMemory

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.config import get_flag
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.plan import Plan
-from workbench.executors.running.bound_step import BoundStep
+from workbench.executors.running.step.bound_step import BoundStep
 from workbench.framework.notice import tell
 
 _BYTES_OF_ROW = 4_500  # what a row of a plan takes, with what binds it to memory; the arenas are shared

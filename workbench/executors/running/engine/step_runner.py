@@ -15,10 +15,10 @@ from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.bound_step import BoundStep, LedPrograms
-from workbench.executors.running.open_step import OpenStep
 from workbench.executors.running.spec import EngineSpec
-from workbench.executors.running.state import StepState
+from workbench.executors.running.step.bound_step import BoundStep, LedPrograms
+from workbench.executors.running.step.open_step import OpenStep
+from workbench.executors.running.step.state import StepState
 from workbench.executors.running.transaction import Broken, Fill, commit, load
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import moment_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.errors import EnforceNotMet, PreconditionNotMet
 from workbench.executors.feeding.feed import fed_names
-from workbench.executors.running.state import StepState, is_mid_step
+from workbench.executors.running.step.state import StepState, is_mid_step
 from workbench.framework.program.program import Program
 from workbench.runtime.scope import Scope
 

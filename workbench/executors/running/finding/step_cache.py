@@ -17,15 +17,15 @@ from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.compiler import Compiler, shapes_of, specs_of
-from workbench.executors.running.open_bindings import Fit, OpenBindings
-from workbench.executors.running.plan_cache import KeptPlan, Key
+from workbench.executors.running.finding.compiler import Compiler, shapes_of, specs_of
+from workbench.executors.running.finding.open_bindings import Fit, OpenBindings
+from workbench.executors.running.finding.plan_cache import KeptPlan, Key
+from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec
-from workbench.executors.running.state import StepState
+from workbench.executors.running.step.bound_step import BoundStep
+from workbench.executors.running.step.state import StepState
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
-from workbench.executors.running.workspace import Workspace
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.collector import collector_paused

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from workbench.executors.feeding.feed_plan import Fed
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.boundary import require_boundary
-from workbench.executors.running.state import StepState
-from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.engine.step_runner import StepRunner
+from workbench.executors.running.step.bound_step import BoundStep
+from workbench.executors.running.step.boundary import require_boundary
+from workbench.executors.running.step.state import StepState
 from workbench.executors.running.transaction import Fill
 from workbench.runtime.scope import Scope
 

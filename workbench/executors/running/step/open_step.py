@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import Aborted
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.state import StepState
+from workbench.executors.running.step.state import StepState
 from workbench.executors.running.trainers import Trainers
 from workbench.runtime.undisturbed import undisturbed
 

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.errors import PreconditionNotMet
 from workbench.executors.feeding.feed import Feed, fed_names
 from workbench.executors.fetching.fetch import split_optimize_ops
-from workbench.executors.running.engine import Engine, Listed
+from workbench.executors.running.engine.engine import Engine, Listed
 from workbench.framework.notice import tell
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program

@@ -24,20 +24,20 @@ from workbench.executors.fetching.local_view import LocalScope
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.running.bound_step import BoundStep
-from workbench.executors.running.boundary import require_boundary, require_place_in
-from workbench.executors.running.by_hand import StepByHand
-from workbench.executors.running.compiler import Compiler
-from workbench.executors.running.open_step import OpenStep
+from workbench.executors.running.engine.by_hand import StepByHand
+from workbench.executors.running.engine.step_runner import StepRunner, Way
+from workbench.executors.running.finding.compiler import Compiler
+from workbench.executors.running.finding.step_cache import StepCache, one_copy_of
+from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec, between_trainers
-from workbench.executors.running.state import StepState, is_mid_step
-from workbench.executors.running.step_cache import StepCache, one_copy_of
-from workbench.executors.running.step_runner import StepRunner, Way
+from workbench.executors.running.step.bound_step import BoundStep
+from workbench.executors.running.step.boundary import require_boundary, require_place_in
+from workbench.executors.running.step.open_step import OpenStep
+from workbench.executors.running.step.state import StepState, is_mid_step
 from workbench.executors.running.trainers import Trainers, group_of
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
 from workbench.executors.running.watching.report import Reporter
-from workbench.executors.running.workspace import Workspace
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.reading.order import feeds_of

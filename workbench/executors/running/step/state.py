@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import PreconditionNotMet
-from workbench.executors.running.bound_step import BoundStep
+from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.transaction import Broken
 from workbench.runtime.scope import Scope
 
