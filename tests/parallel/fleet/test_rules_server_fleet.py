@@ -138,6 +138,23 @@ def test_f13_a_server_begins_with_its_startup_program_or_a_folder(tmp_path: Path
         server.init_server(str(tmp_path / "elsewhere"))
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_f13_a_server_takes_its_rows_of_a_parameter_that_was_saved_whole(index: int, tmp_path: Path) -> None:
+    server = in_fleet(Role.SERVER, index)
+    out = fluid.layers.fc(fluid.data("x", [None, 200]), 100, param_attr=fluid.ParamAttr(name="w"), bias_attr=False)
+    server.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(fluid.layers.mean(out))
+    whole = np.random.default_rng(0).standard_normal((200, 100)).astype(np.float32)
+    with fluid.scope_guard(fluid.Scope()):
+        fluid.global_scope().var("w").get_tensor().set(whole, fluid.CPUPlace())
+        fluid.io.save_vars(fluid.Executor(), tmp_path, server._origin_program, vars=["w"])
+    with pytest.warns(UserWarning, match="no values of .*learning_rate"):
+        server.init_server(str(tmp_path))
+    held = [v.name for v in server.main_program.persistables() if v.name.startswith("w.block") and "@" not in v.name]
+    (name,) = held
+    rows = whole[:100] if name == "w.block0" else whole[100:]
+    np.testing.assert_array_equal(np.array(fluid.global_scope().find_var(name).get_tensor()), rows)
+
+
 def test_f13_stop_worker_closes_the_executor() -> None:
     made = in_fleet()
     made.stop_worker()

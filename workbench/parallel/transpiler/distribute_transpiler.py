@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_main_program, default_startup_program
@@ -29,6 +31,15 @@ from workbench.parallel.transpiler.server_mode.trainer import drop_updates, exch
 from workbench.runtime.comm.mpi.group import is_started_by_mpi
 
 _DEFAULT = "127.0.0.1:6174"
+
+
+class OwnBlock(NamedTuple):
+    """Rows `start` to `stop` of a parameter, and what the server that has them calls them."""
+
+    name: str
+    parameter: str
+    start: int
+    stop: int
 
 
 class DistributeTranspiler:
@@ -233,6 +244,11 @@ class DistributeTranspiler:
             pserver_program: has no influence. startup_program: in place of the one that was transpiled.
         """
         return self._server(endpoint, startup_program)[1]
+
+    def _blocks_at(self, endpoint: str) -> list[OwnBlock]:
+        """Which rows of parameters that are cut a server has."""
+        shards = [(one, shard) for one, shard in self._require_layout().of(endpoint) if one.is_cut]
+        return [OwnBlock(shard.parameter, one.name, shard.block.start, shard.block.stop) for one, shard in shards]
 
     def _server(self, endpoint: str, startup: Program | None = None) -> tuple[Program, Program]:
         layout = self._require_layout()

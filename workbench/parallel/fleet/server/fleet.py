@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench.checkpoint import model_folder
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, one_of
 from workbench.executors.api.executor import Executor
@@ -16,8 +18,9 @@ from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
-from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
+from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler, OwnBlock
 from workbench.parallel.transpiler.mark import MARK
+from workbench.runtime.scope import Scope, global_scope, scope_guard
 
 
 class NotPrepared(PreconditionNotMet, ValueError):
@@ -94,8 +97,9 @@ class ServerFleet(FleetBase):
         """Begin as a server: make the parameters, and load those that were saved.
 
         Args:
-            model_dir: a folder that `save_persistables` of a fleet has written. What is not in it, such as
-                accumulators that only servers have, and parameters cut into blocks, begins anew, with a notice.
+            model_dir: a folder that `save_persistables` of a fleet has written, with however many servers: of a
+                parameter cut into blocks each of them takes its own rows. What is not in it, such as accumulators that
+                only servers have, begins anew, with a notice.
 
         Raises:
             NotPrepared (a ValueError): before `minimize`. InvalidArgument: there is no such folder.
@@ -112,10 +116,26 @@ class ServerFleet(FleetBase):
     def _load(self, executor: Executor, folder: Folder) -> None:
         """The variables of this server there are files of; the others stay as the startup program has made them."""
         held = {v.name for v in self.main_program.persistables() if _is_held(v) and GRAD_SUFFIX not in v.name}
-        saved = sorted(held.intersection(os.listdir(folder)))
-        if held - set(saved):
-            tell(f"init_server: {os.fspath(folder)!r} has no values of {one_of(held - set(saved))}; they begin anew")
-        model_folder.load_vars(executor, folder, self.main_program, vars=saved)
+        files = set(os.listdir(folder))
+        own = self.server_endpoints()[self.server_index()]
+        blocks = [block for block in self._prepared("init_server")._blocks_at(own) if block.parameter in files]
+        rest = held.difference(files, [block.name for block in blocks])
+        if rest:
+            tell(f"init_server: {os.fspath(folder)!r} has no values of {one_of(rest)}; they begin anew")
+        model_folder.load_vars(executor, folder, self.main_program, vars=sorted(held & files))
+        self._load_blocks(executor, folder, [block for block in blocks if block.name not in files])
+
+    def _load_blocks(self, executor: Executor, folder: Folder, blocks: Sequence[OwnBlock]) -> None:
+        """The rows that this server has of parameters whose files hold them whole."""
+        aside = Scope()
+        with scope_guard(aside):
+            whole = sorted({block.parameter for block in blocks})
+            model_folder.load_vars(executor, folder, self._origin_program, vars=whole)
+        for block in blocks:
+            variable = aside.find_var(block.parameter)
+            assert variable is not None
+            rows = variable.tensor.array[block.start : block.stop]
+            global_scope().var(block.name).get_tensor().set(np.ascontiguousarray(rows))
 
     def run_server(self) -> None:
         """Serve until all trainers have left.
