@@ -106,6 +106,16 @@ def read_parts(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
         raise InvalidArgument(f"{folder} holds no checkpoint that this workbench reads: {error}") from error
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether there is a file, or a folder with a save that counts."""
+    return path.is_file() or (path / _MANIFEST).is_file()
+
+
+def written_at(path: Path) -> int:
+    """When a checkpoint was written, in ns."""
+    return (path / _MANIFEST if path.is_dir() else path).stat().st_mtime_ns
+
+
 def remove_checkpoint(path: Path) -> None:
     """Remove a checkpoint, a file or a folder; of a folder first what makes it one.
 

@@ -16,6 +16,10 @@ from workbench.errors import InvalidArgument
 LAST_STEP = 0xFFFFFFF0  # Slurm numbers the steps that srun did not start (batch, extern) from here on
 
 
+STARTS = "WORKBENCH_STARTS"
+"""The variable that says how often `workbench launch --elastic` has started this job before."""
+
+
 class Standing(NamedTuple):
     """A process among those it was started with.
 

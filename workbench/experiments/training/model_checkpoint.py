@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.checkpoint.parts import remove_checkpoint
+from workbench.checkpoint.parts import is_checkpoint, remove_checkpoint, written_at
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
@@ -20,6 +20,7 @@ from workbench.experiments.training.loop import TrainingLoop
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
 from workbench.parallel.groups.writers import GroupWriters
+from workbench.runtime.standing import STARTS
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,19 @@ class Keeper:
             file = "" if path in why else f" in {path}"
             tell_anyway(f"run {run.name!r} goes on without its checkpoint of step {run.step}{file}: {why}")
         self._trouble = why
+
+
+def left_by_the_start_before(asked: Any) -> str | None:
+    """The newest `last` checkpoint of a job that was started again because a process was lost; None if there is none.
+
+    Args:
+        asked: a folder or a ModelCheckpoint.
+    """
+    if os.environ.get(STARTS, "0") == "0":
+        return None
+    folder = Path(asked.dirpath if isinstance(asked, ModelCheckpoint) else asked)
+    written = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
+    return str(max(written, key=written_at)) if written else None
 
 
 def keeper_of(

@@ -26,7 +26,7 @@ from workbench.experiments.training.batches import is_one_shot, length_of, requi
 from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.training.layer_parts import of_layer, require_recorded
 from workbench.experiments.training.loop import Parts, TrainingLoop
-from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of
+from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
 from workbench.experiments.training.progress import Bar, bar_of
 from workbench.experiments.training.settings import own_settings, settings_of
 from workbench.experiments.training.validation import ProgramValidation
@@ -70,6 +70,7 @@ def train(
     valid_every: int | None = None,
     checkpoints: str | os.PathLike[str] | ModelCheckpoint | None = None,
     stop_on_nan: bool = False,
+    elastic: bool = False,
     loss: Callable[..., Any] | None = None,
     optimizer: Optimizer | None = None,
 ) -> Run:
@@ -114,6 +115,10 @@ def train(
             writes a part; which ones are kept is decided by the values of trainer 0. All trainers give the same folder.
         stop_on_nan: end the run, failed, at the first step with a NaN or an Inf in its loss or its gradients; that
             step is not applied. Without it the run goes on, and `run.first_nan` tells which step that was.
+        elastic: where `workbench launch --elastic` has started the script again, because a process was lost, go on from
+            the last of `checkpoints`. MPI's processes end with one of them, so a job does not shrink where it is: it
+            is started again in one process less, and has the bits of a run of so many from that checkpoint on; with
+            `every_n_train_steps=1` nothing that was applied is lost. At a first start it changes nothing.
         loss: of a Layer: a function of what it returns and the label, such as `nn.CrossEntropyLoss()`.
         optimizer: of a Layer, made with its parameters.
 
@@ -149,6 +154,10 @@ def train(
         raise InvalidArgument("valid_every needs validation data: valid=")
     if lr_step not in ("step", "epoch", "never"):
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    if elastic:
+        if checkpoints is None:
+            raise InvalidArgument("elastic=True goes on from the last of checkpoints=, which are to be kept")
+        checkpoint = left_by_the_start_before(checkpoints) or checkpoint
     own = own_settings({} if settings is None else settings)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS

@@ -58,6 +58,7 @@ class Job:
     Attributes:
         status: of mpiexec, once it has ended. asked: the signal by which they were asked to end.
         lost: where there are servers, the processes that were killed.
+        has_lost_one: whether it ended because a process was gone, and no program failed of its own accord.
 
     Args:
         command: of mpiexec.
@@ -86,6 +87,7 @@ class Job:
         self._over = threading.Event()
         self._failure: Failure | None = None
         self.status: int | None = None
+        self.has_lost_one = False
         begun: Future[subprocess.Popen[bytes]] = Future()
         line = [sys.executable, "-SEc", _ENDING_WITH_US, str(os.getpid()), *command]
         threading.Thread(target=self._run, args=(line, variables, begun), name="workbench-job", daemon=True).start()
@@ -240,6 +242,7 @@ class Job:
         told = sorted([*self.room.failures(), *self.lost.values()], key=attrgetter("when"))
         if not status and not told:
             return None
+        self.has_lost_one = bool(status) and all(map(_is_of_a_loss, told))
         if told:
             return told[0]
         said = "".join(self._said)
@@ -256,6 +259,11 @@ class Job:
             return int(by_rank.group(1))
         ranks = {pid: rank for rank, pid in self.room.pids().items()}
         return ranks.get(int(by_pid.group(1))) if by_pid else None
+
+
+def _is_of_a_loss(failure: Failure) -> bool:
+    """Whether a process failed because another one is gone, rather than for what its program did."""
+    return "is gone" in failure.what or "gone: " in failure.what
 
 
 def _how(status: int) -> str:

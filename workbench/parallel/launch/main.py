@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,10 +15,13 @@ from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launc
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Room
+from workbench.runtime.standing import STARTS
 
 RANK = "workbench.parallel.launch.rank"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 USAGE = 2
+
+DeliverTo = Callable[[Callable[[int], None]], None]  # has signals go to a function
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "workbench launch") -> int:
@@ -30,22 +34,43 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
     options = parse(sys.argv[1:] if arguments is None else arguments, program)
     try:
         launcher = find_launcher()
-        output = JobOutput(options.processes, options.log_dir)
+        with _signals_held() as deliver_to:
+            job = _run(options, launcher, deliver_to, 0)
+            for starts in itertools.count(1):
+                if not (options.elastic and job.has_lost_one and job.asked is None and options.processes > 1):
+                    break
+                options = options.with_one_less()
+                print(f"{program}: a process was lost; starting again with {options.processes}", file=sys.stderr)
+                job = _run(options, launcher, deliver_to, starts)
     except (EnforceNotMet, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return USAGE
-    with _signals_held() as deliver_to:
-        job = start(options, launcher, output, Room(options.processes))
-        deliver_to(job.ask)
-        job.wait()
     return _verdict(job, program)
 
 
-def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: Room, module: str = RANK) -> Job:
+def _run(
+    options: LaunchOptions, launcher: Launcher, deliver_to: Callable[[Callable[[int], None]], None], n: int
+) -> Job:
+    """A job from its beginning to its end, after `n` that lost a process each."""
+    output = JobOutput(options.processes, options.log_dir, goes_on=n > 0)
+    job = start(options, launcher, output, Room(options.processes), more={STARTS: str(n)} if n else {})
+    deliver_to(job.ask)
+    job.wait()
+    return job
+
+
+def start(
+    options: LaunchOptions,
+    launcher: Launcher,
+    output: JobOutput,
+    room: Room,
+    module: str = RANK,
+    more: Mapping[str, str] | None = None,
+) -> Job:
     """Start the processes of a job.
 
     Args:
-        module: what runs in each of them, given the options' command.
+        module: what runs in each of them, given the options' command. more: further variables for them.
     """
     python = [sys.executable, "-m", "mpi4py", "-m", module, *options.command]
     roles = ServerRoles(options.processes - options.server_count, options.server_count)
@@ -61,7 +86,8 @@ def start(options: LaunchOptions, launcher: Launcher, output: JobOutput, room: R
         start_port=options.start_port,
         name=options.job,
     )
-    variables = setting | (room.memory.variables() if options.nodes == 1 else {})
+    memory = room.memory.variables() if options.nodes == 1 else {}
+    variables = {**setting, **memory, **(more or {})}
     return Job(command, room, output, variables, roles if options.server_count else None)
 
 
@@ -82,21 +108,21 @@ def _verdict(job: Job, program: str) -> int:
 
 
 @contextmanager
-def _signals_held() -> Iterator[Callable[[Callable[[int], None]], None]]:
+def _signals_held() -> Iterator[DeliverTo]:
     """Signals to this process go where the function that is given says; those that came before it, then."""
     receiver: list[Callable[[int], None]] = []
     early: list[int] = []
 
     def receive(number: int, frame: Any) -> None:
         if receiver:
-            receiver[0](number)
+            receiver[-1](number)
         else:
             early.append(number)
 
     def deliver_to(target: Callable[[int], None]) -> None:
         receiver.append(target)
-        for number in early:
-            target(number)
+        while early:
+            target(early.pop(0))
 
     before = {number: signal.signal(number, receive) for number in PASSED_ON}
     try:

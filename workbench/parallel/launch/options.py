@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workbench.errors import InvalidArgument
@@ -35,6 +35,7 @@ class LaunchOptions:
         log_dir: where each process's output is kept; None keeps none.
         start_port: of the first process of a machine, in endpoints.
         job: what it is called.
+        elastic: when a process is lost, the others end and the script is started again in one process less.
     """
 
     command: tuple[str, ...]
@@ -47,10 +48,16 @@ class LaunchOptions:
     log_dir: Path | None = None
     start_port: int = FIRST_PORT
     job: str = "default"
+    elastic: bool = False
 
     @property
     def per_node(self) -> int:
         return self.processes // self.nodes
+
+    def with_one_less(self) -> LaunchOptions:
+        """After a process was lost; the devices that were its own are left out."""
+        each = len(self.devices) // self.processes
+        return replace(self, processes=self.processes - 1, devices=self.devices[: each * (self.processes - 1)])
 
 
 def parse(arguments: Sequence[str], program: str) -> LaunchOptions:
@@ -95,6 +102,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         choices=("collective", "ps"),
         help="what Paddle calls the two kinds of jobs; follows from the rest",
     )
+    add("--elastic", action="store_true",
+        help="when a process is lost, start the script again in one less; wb.train(elastic=True) goes on")  # fmt: skip
     add("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
     add("command", nargs=argparse.REMAINDER, metavar="script …", help="the script and its arguments")
     return parser
@@ -112,9 +121,11 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
             f"{len(given.devices)} devices (--devices {','.join(given.devices)}) cannot be shared evenly among "
             f"{per_node} processes of a machine"
         )
+    if given.elastic and (servers or nodes > 1):
+        raise InvalidArgument("--elastic is for trainers on one machine, without parameter servers")
     return LaunchOptions(
         _command(given), processes, nodes, given.hosts, given.devices, given.servers, servers, given.log_dir,
-        given.start_port, given.job_id,
+        given.start_port, given.job_id, given.elastic,
     )  # fmt: skip
 
 

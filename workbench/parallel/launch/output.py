@@ -20,20 +20,21 @@ class JobOutput:
     """Where the processes' output goes.
 
     Args:
-        log_dir: a folder for `workerlog.RANK`; None keeps nothing.
+        log_dir: a folder for `workerlog.RANK`; None keeps nothing. goes_on: what is in these files stays there.
 
     Raises:
         OSError: the folder cannot be made or written to.
     """
 
-    def __init__(self, processes: int, log_dir: Path | None) -> None:
+    def __init__(self, processes: int, log_dir: Path | None, goes_on: bool = False) -> None:
         self._logs: list[BinaryIO] = []
         self._rests: dict[tuple[int, str], bytes] = {}
         self._untold: dict[str, bytes] = defaultdict(bytes)
         self._errors: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
         if log_dir is not None:
             log_dir.mkdir(parents=True, exist_ok=True)
-            self._logs = [(log_dir / f"workerlog.{rank}").open("wb", buffering=0) for rank in range(processes)]
+            mode = "ab" if goes_on else "wb"
+            self._logs = [(log_dir / f"workerlog.{rank}").open(mode, buffering=0) for rank in range(processes)]  # type: ignore[misc]
 
     def take(self, rank: int, stream: str, data: bytes) -> None:
         """Some bytes a process has printed on `"out"` or `"err"`."""
