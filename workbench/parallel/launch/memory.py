@@ -15,7 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-SHARED = Path("/dev/shm")  # memory as files
+from workbench.runtime.comm.mpi.leftovers import SHARED, remove_leftovers
+
 _PREFIX, _LOCK = "workbench-memory-", "owner"
 _BEGINNING = 60.0  # seconds a folder may be there without its lock
 _SETTINGS = ("OMPI_MCA_btl_sm_backing_directory", "OMPI_MCA_osc_sm_backing_directory")
@@ -53,7 +54,8 @@ class JobMemory:
 
 
 def remove_orphans() -> None:
-    """Remove the folders of this user whose owners are gone."""
+    """Remove the folders of this user whose owners are gone, and what jobs without a folder have left."""
+    remove_leftovers(SHARED)
     for folder in SHARED.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # somebody else was quicker
             if folder.stat(follow_symlinks=False).st_uid == os.getuid() and _is_deserted(folder):

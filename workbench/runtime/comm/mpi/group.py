@@ -40,6 +40,7 @@ from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
 from workbench.runtime.comm.mpi.assembly import assemble
 from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
+from workbench.runtime.comm.mpi.leftovers import remove_leftovers
 from workbench.runtime.comm.mpi.messages import Messages, Receipt
 from workbench.runtime.comm.mpi.relay import begin_relaying, end_relaying
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
@@ -398,6 +399,8 @@ def _make_world(patience: float) -> ProcessGroup:
             f"  expected: the mpiexec beside {sys.executable}"
         )
     assemble(comm, patience)
+    if comm.rank == 0:
+        remove_leftovers()
     group = ProcessGroup(comm.Dup(), range(comm.size))
     if comm.size > 1:
         atexit.register(_leave, comm, os.getpid())
