@@ -43,6 +43,14 @@ def test_one_thread_is_kept_unless_a_team_is_clearly_quicker(together: int, wins
     assert chosen(lasting(100, together)) is wins
 
 
+@pytest.mark.parametrize(("together", "turns"), [(50, 3), (74, 3), (76, 6), (100, 6), (124, 6), (126, 3), (300, 3)])
+def test_of_long_steps_a_few_turns_are_enough_where_the_ways_are_far_apart(together: int, turns: int) -> None:
+    trial = ways(TRIAL, lasting(100_000_000, together * 1_000_000))
+    assert trial == [False, True] * turns + [together < 95] * (TRIAL - 2 * turns)
+    short = ways(TRIAL, lasting(100_000, together * 1_000))
+    assert short == [False, True] * TURNS
+
+
 @pytest.mark.parametrize("cold", [0, 1])
 def test_the_first_turn_of_each_way_does_not_count(cold: int) -> None:
     """Neither a slow one, which finds memory cold, nor one that seems quick, for it did nothing."""
