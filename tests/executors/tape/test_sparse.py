@@ -15,7 +15,9 @@ from tests.parallel.models import devices
 from workbench import static
 from workbench.config import override
 from workbench.errors import InvalidArgument
+from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 
 HEIGHT, WIDTH = 11, 5
 IDS = np.array([3, 7, 3, 0, 3, 10, 7, 3, 0, 3], np.int64)  # some often, so that the order of their sum is seen
@@ -132,17 +134,18 @@ def test_lamb() -> None:
     np.testing.assert_array_equal(found["table"], expected["table"])
 
 
-def test_updates_are_those_of_the_reference() -> None:
-    built = trained(OPTIMIZERS["adagrad"], twice=True)
-    scope = static.Scope()
-    reference = static.Executor()
-    reference.run(built.startup, scope=scope)
-    with override(cpu_tape=False):
+@pytest.mark.parametrize("name", ["sgd", "nesterov", "adam", "lazy adam", "adagrad"])
+def test_updates_are_those_of_the_reference(name: str) -> None:
+    built, scope = trained(OPTIMIZERS[name], twice=True), static.Scope()
+    with override(executor="reference"):
+        exe = static.Executor()
+        exe.run(built.startup, scope=scope)
         for step in range(3):
-            reference.run(built.main, feed=fed(10, step), scope=scope)
+            exe.run(built.main, feed=fed(10, step), scope=scope)
     with tape():
-        found, _ = state_after(built)
-    np.testing.assert_array_equal(found["table"], values_of(built, scope)["table"])
+        computed, _ = state_after(built)
+    for variable, value in values_of(built, scope).items():
+        np.testing.assert_array_equal(computed[variable], value, err_msg=variable)
 
 
 @pytest.mark.parametrize("in_reduce", [False, True])
@@ -196,3 +199,25 @@ def test_what_is_not_in_the_table_is_told_and_nothing_applied() -> None:
         np.testing.assert_array_equal(value, before[name], err_msg=name)
     exe.run([], feed=fed(10, 1))
     assert not np.array_equal(values_of(built, scope)["table"], before["table"])
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "lazy adam"])
+@pytest.mark.parametrize("refused", ["lookup_table_v2_grad", "sum", "update"])
+def test_what_kernels_turn_out_not_to_take_runs_in_python(
+    refused: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python reads what kernels have made, and the other way round; the commit changes the scope all the same."""
+
+    def refuse(writer: Any, row: Any) -> None:
+        raise Unsuitable
+
+    built = trained(OPTIMIZERS[name], twice=True)
+    with override(cpu_tape=False):
+        expected, _ = state_after(built, rows=(10, 7, 4, 9))
+    op_type = name.split()[-1] if refused == "update" else refused
+    monkeypatch.setitem(RULES, op_type, refuse)
+    with tape():
+        computed, in_python = state_after(built, rows=(10, 7, 4, 9))
+    assert op_type in in_python
+    for variable, value in expected.items():
+        np.testing.assert_array_equal(computed[variable], value, err_msg=variable)
