@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from workbench.config import get_flag
 from workbench.errors import Aborted, InvalidArgument, InvalidType
 from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.comm.request import (
@@ -44,6 +43,7 @@ from workbench.runtime.comm.request import (
     require_rank,
     require_same_form,
     require_sum,
+    sum_order,
     titled,
 )
 from workbench.runtime.comm.sum_row import SumRow
@@ -393,10 +393,3 @@ class Communicator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size})"
-
-
-def sum_order(size: int, root: int) -> tuple[int, ...]:
-    """The ranks in the order in which a reduce adds their parts (G-31)."""
-    if get_flag("FLAGS_cpu_deterministic"):
-        return tuple(range(size))
-    return (root, *(rank for rank in range(size) if rank != root))

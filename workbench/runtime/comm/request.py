@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from workbench.config import get_flag
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.dtype import as_dtype
 
@@ -148,3 +149,10 @@ def require_array(title: str, what: str, array: Any) -> None:
     if not hasattr(array, "shape") or not hasattr(array, "dtype") or not hasattr(array, "strides"):
         raise InvalidType(refusal(title, f"{what} is no array", "an array", type(array).__name__))
     as_dtype(array.dtype)
+
+
+def sum_order(size: int, root: int) -> tuple[int, ...]:
+    """The ranks in the order in which a reduce adds their parts (G-31)."""
+    if get_flag("FLAGS_cpu_deterministic"):
+        return tuple(range(size))
+    return (root, *(rank for rank in range(size) if rank != root))

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.errors import PreconditionNotMet
 from workbench.framework.values.rows import Rows
-from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective, sum_order
+from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective
 from workbench.runtime.comm.local import LocalCommunicator
 from workbench.runtime.comm.mpi.channel import CollectiveRun
 from workbench.runtime.comm.mpi.group import ProcessGroup
@@ -28,6 +28,7 @@ from workbench.runtime.comm.request import (
     Request,
     form,
     require_sum,
+    sum_order,
     titled,
 )
 from workbench.runtime.comm.sum_row import SumRow

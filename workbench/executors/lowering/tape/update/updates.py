@@ -21,7 +21,7 @@ from workbench.framework.op.record import find_op
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_UPDATE, REDUCE, Node
 from workbench.ops.update.bound_updates import Split, traced
 from workbench.ops.update.optimizers import UPDATES
-from workbench.runtime.comm.base import sum_order
+from workbench.runtime.comm.request import sum_order
 from workbench.runtime.native.tape import address
 
 
