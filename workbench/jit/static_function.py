@@ -17,6 +17,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
+from workbench.jit.branches.printing import printed_once
 from workbench.jit.branches.rewriting import Unfit
 from workbench.jit.branches.translation import Translation
 from workbench.jit.recorded_forward import RecordedForward
@@ -122,7 +123,7 @@ class StaticFunction(RecordedFunction):
         """As it is written; where a branch asks for the value of a tensor, once more with that branch rewritten."""
         while True:
             try:
-                with self._translation.in_effect():
+                with self._translation.in_effect(), printed_once():
                     return super()._attempt(given, surroundings)
             except BranchOnValue as refused:
                 self._extend(refused, surroundings)
@@ -248,6 +249,9 @@ def to_static(
     variables, or return; behind it a variable has tensors and numbers of one dtype and rank from either side. What
     else follows values is refused, with its line and the reason. Values of tensors from outside that Python looks at
     are part of what is recorded: for others it is recorded once more.
+
+    When such a branch is first met, what the function has done so far is done once more, with the branch rewritten.
+    What it prints appears once; what Python does besides, to files or logs, happens again, so keep it outside.
 
     Args:
         function: a function, method, or layer (whose `forward` it is then); None gives a decorator.

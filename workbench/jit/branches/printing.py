@@ -1,0 +1,71 @@
+"""What a function prints while it is recorded appears once, though it runs once more for a branch that is rewritten."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from workbench.jit.values.captured_tensor import BranchOnValue
+
+
+class HeldBack:
+    """A stream that keeps what one thread writes until it is let out.
+
+    Args:
+        stream: where it goes then, and what others write goes at once.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._thread = stream, threading.get_ident()
+        self._kept: list[str] = []
+        self._holds = True
+
+    def write(self, text: str) -> int:
+        """As of any text stream."""
+        if self._holds and threading.get_ident() == self._thread:
+            self._kept.append(text)
+            return len(text)
+        written: int = self._stream.write(text)
+        return written
+
+    def flush(self) -> None:
+        """Somebody wants it to be seen now, a debugger for one."""
+        self.let_out()
+        self._stream.flush()
+
+    def let_out(self) -> None:
+        """Write what was kept, and keep nothing any more."""
+        self._holds = False
+        kept, self._kept = self._kept, []
+        if kept:
+            self._stream.write("".join(kept))
+
+    def drop(self) -> None:
+        """Forget what was kept, and keep nothing any more."""
+        self._holds, self._kept = False, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def printed_once() -> Iterator[None]:
+    """What the `with` body prints appears when it has ended; not where a branch was met for which it runs once more."""
+    stream: Any = sys.stdout
+    if stream is None:
+        yield
+        return
+    held: Any = HeldBack(stream)
+    sys.stdout = held
+    try:
+        yield
+    except BranchOnValue:
+        held.drop()
+        raise
+    finally:
+        if sys.stdout is held:
+            sys.stdout = stream
+        held.let_out()
