@@ -16,7 +16,7 @@ import workbench as wb
 from tests.servers.in_process import free_endpoints, running
 from workbench import fluid
 from workbench.checkpoint.files import read_tensors
-from workbench.executors.running.step_runner import StepRunner
+from workbench.executors.running.engine.step_runner import StepRunner
 from workbench.framework.program.program import Program
 from workbench.parallel.servers.links import checkpoint_servers
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
