@@ -297,10 +297,14 @@ def make_steps() -> Any:
 
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
-def test_a_step_function_trains_as_the_same_steps_do_in_one_process(ranks: TrainingCluster) -> None:
+def test_a_step_function_trains_as_the_same_steps_do_in_one_process(ranks: TrainingCluster, tmp_path: Any) -> None:
     loader = wb.io.DataLoader(Training(48).loader.dataset, batch_size=8)
     wb.disable_static()
-    run = ranks.train(make_steps, loader, epochs=3, fetch=["loss", "rows"], progress=False).wait(60)
+    recorded = {"record": tmp_path / "runs.sqlite", "settings": {"why": "a test"}}
+    run = ranks.train(make_steps, loader, epochs=3, fetch=["loss", "rows"], progress=False, **recorded).wait(60)
+    (one,) = wb.runs(tmp_path / "runs.sqlite")
+    assert (one.step, one.settings["program"], one.settings["ranks"]) == (18, "make_steps", 2)
+    assert one.settings["why"] == "a test" and one.scalars["loss"].tolist() == run.history["loss"]
     net = linear()
     sgd = wb.optimizer.SGD(0.1, parameters=net.parameters())
     losses = []

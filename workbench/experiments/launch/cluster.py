@@ -27,7 +27,8 @@ class TrainingCluster(Cluster):
         Args:
             target: a Program with its updates, or such a function.
             data: batches: a DataLoader or another iterable; each is divided over the ranks by its rows.
-            options: those of `wb.train` for a program; `epochs`, `fetch`, `progress`, `name`, `paused` for a function.
+            options: those of `wb.train` for a program; `epochs`, `fetch`, `progress`, `name`, `record`, `settings`,
+                `paused` for a function.
 
         Returns:
             the run. Of a step function `run.executor.state_dict()` gives what the Layer held in the end.

@@ -5,19 +5,33 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable
 from workbench.executors.inspection.inspection import Inspection
+from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.runners import Runner, executor_of
+from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.text.serialize import program_to_dict
 from workbench.framework.values.portable import config_of
 from workbench.graph.options import show
 from workbench.parallel.cluster.trained import ClusterExecutor
+
+
+def file_of(record: bool | str | os.PathLike[str]) -> RunsFile | None:
+    """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
+    if record is False:
+        return None
+    try:
+        return RunsFile(None if isinstance(record, bool) else record)
+    except Unavailable as error:
+        tell(f"training goes on and cannot be recorded: {error}")
+        return None
 
 
 def settings_of(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.experiments.records import recorder
 from workbench.experiments.run import Run
 from workbench.experiments.training.ahead import LoopAhead
 from workbench.experiments.training.batches import is_one_shot, require_batches
 from workbench.experiments.training.progress import bar_of
+from workbench.experiments.training.settings import file_of, own_settings, settings_of
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_steps import LOSS
 from workbench.parallel.cluster.trained_steps import StepsExecutor
@@ -36,6 +39,8 @@ def train_steps(
     fetch: Sequence[str] = (LOSS,),
     progress: bool | None = None,
     name: str | None = None,
+    record: bool | str | os.PathLike[str] = True,
+    settings: Mapping[str, Any] | None = None,
     paused: bool = False,
 ) -> Run:
     """See `TrainingCluster.train`."""
@@ -44,7 +49,9 @@ def train_steps(
             raise InvalidArgument(f"train takes a number >= 0 as {what}, got {value!r}")
     if isinstance(fetch, str) or not all(isinstance(label, str) for label in fetch):
         raise InvalidType(f"fetch names what a step function returns, got {fetch!r}")
+    own, file = own_settings({} if settings is None else settings), file_of(record)
     require_batches(data, "train")
+    asked = {"steps": steps, "epochs": epochs, "fetch": list(fetch)}
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(data) else 10
     executor = StepsExecutor(cluster, function)
@@ -57,6 +64,9 @@ def train_steps(
     bar = bar_of(run, progress)
     if bar is not None:
         run.subscribe(bar, at_rest=False)
+    if file is not None:
+        values = settings_of(executor.program, data, executor, lambda variable: None, asked, own)
+        recorder.record(run, {**values, "program": executor.title, "program_hash": None}, file)
     if paused:
         run.pause()
     return run.start()

@@ -11,13 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from workbench.checkpoint.parts import PartWriters
-from workbench.errors import InvalidArgument, InvalidType, Unavailable, Unimplemented, described
+from workbench.errors import InvalidArgument, InvalidType, Unimplemented, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.running.trainers import group_of
 from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
-from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
 from workbench.experiments.training import begun
@@ -28,9 +27,8 @@ from workbench.experiments.training.layer_parts import of_layer, require_recorde
 from workbench.experiments.training.loop import Parts, TrainingLoop
 from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
 from workbench.experiments.training.progress import Bar, bar_of
-from workbench.experiments.training.settings import own_settings, settings_of
+from workbench.experiments.training.settings import file_of, own_settings, settings_of
 from workbench.experiments.training.validation import ProgramValidation
-from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss
@@ -161,7 +159,7 @@ def train(
     own = own_settings({} if settings is None else settings)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
-    file = _file(record)
+    file = file_of(record)
     has_own_executor = executor_of(executor) is not None
     total, target = _total(loader, steps, epochs), program
     if isinstance(program, Layer):
@@ -279,17 +277,6 @@ def _go_on(loop: TrainingLoop, run: Run, restorable: Restorable | None, bar: Bar
             bar.close()
         raise
     loop.go_on(run, restorable.position)
-
-
-def _file(record: bool | str | os.PathLike[str]) -> RunsFile | None:
-    """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
-    if record is False:
-        return None
-    try:
-        return RunsFile(None if isinstance(record, bool) else record)
-    except Unavailable as error:
-        tell(f"training goes on and cannot be recorded: {error}")
-        return None
 
 
 def _total(loader: Iterable[Any], steps: int | None, epochs: int | None) -> int | None:
