@@ -78,7 +78,10 @@ class GrpcListener(Listener):
         try:
             port = self._bind(grpc, endpoint)
         except RuntimeError as error:
-            raise Unavailable(f"a server cannot listen at {endpoint}: {error}") from None
+            raise Unavailable(
+                f"a server cannot listen at {endpoint}: another process does, such as a server of a job before, or "
+                f"the address is none of this machine's ({error})"
+            ) from None
         self.endpoint = f"{endpoint.rpartition(':')[0]}:{port}"
         self._server.start()
 
