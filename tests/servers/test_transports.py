@@ -214,7 +214,7 @@ def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
 
 def test_a_port_that_is_taken_is_told() -> None:
     listener = GrpcListener("127.0.0.1:0", 2, Credentials())
-    with pytest.raises(Unavailable, match="a server cannot listen at .*: another process does"):
+    with pytest.raises(Unavailable, match=r"a server cannot listen at .*: another process does"):
         GrpcListener(listener.endpoint, 2, Credentials())
     listener.close()
 
