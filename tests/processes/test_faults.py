@@ -101,20 +101,25 @@ def test_an_exception_of_one_ends_the_job_with_its_traceback() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "state"),
-    [("time.sleep(40)", "rank 1"), ("os.kill(os.getpid(), signal.SIGSTOP)", "rank 1 (stopped)")],
-    ids=["late", "stopped"],
+    ("fault", "state", "deadline", "nodes"),
+    [
+        ("time.sleep(40)", "rank 1", 1.0, ""),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "rank 1 (stopped)", 1.0, ""),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", "rank 1 (stopped)", 5.0, "0,0,1"),
+    ],
+    ids=["late", "stopped", "stopped, two machines"],
 )
-@pytest.mark.parametrize("nodes", ["", "0,0,1"], ids=["one machine", "two machines"])
-def test_a_process_that_does_not_come_is_named_at_the_deadline(fault: str, state: str, nodes: str) -> None:
-    job = job_of(fault, 1.0, nodes=nodes)
+def test_a_process_that_does_not_come_is_named_at_the_deadline(
+    fault: str, state: str, deadline: float, nodes: str
+) -> None:
+    job = job_of(fault, deadline, nodes=nodes)
     assert job.code not in (0, None) and job.seconds < 30 and not job.orphans, str(job)
     seen = 0
     for rank in (0, 2):  # the first to raise ends the job, maybe before the other one has its say
         if job.outputs[rank]:
             kind, ranks, seconds, text = told(job, rank)
             assert (kind, ranks) == ("PeerTimeout", "(1,)") and f"waiting for {state}" in text, str(job)
-            assert 1.0 <= seconds < 6
+            assert deadline <= seconds < deadline + 5
             seen += 1
     assert seen
 

@@ -198,3 +198,35 @@ def test_a_process_that_does_not_come_to_the_beginning_is_named_and_may_come_lat
         3,
     )
     assert job.outputs == ["told\n3\n", "3\n", "3\n"], str(job)
+
+
+def test_behind_a_fence_machines_see_what_each_other_has_published() -> None:
+    """Told by messages that do not go the way of the words, and come before them where nobody waits."""
+    job = run_ranks(
+        """
+        import numpy as np
+        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.window import Word
+
+        group = world()
+        window, told = group.channel.window, np.empty(1, np.int64)
+        for number in range(1, 11):
+            if group.rank == 1:
+                window.publish(Word.VOTE, number)
+                assert window.fence(30.0)
+                group.send(np.array([number]), 0).wait()
+                group.receive(told, 0).wait()
+                assert window.fence(30.0)
+                assert window.segments[0].words[Word.VERDICT] == number
+            else:
+                group.receive(told, 1).wait()
+                assert window.segments[1].words[Word.VOTE] == number
+                window.publish(Word.VERDICT, number)
+                group.send(told, 1).wait()
+        print("done")
+        """,
+        2,
+        timeout=120,
+        FLAGS_nodes_of_ranks="0,1",
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from workbench.runtime.words.window import LABEL_BYTES, REASON_BYTES, SLOTS
 
 _TAG = 1
 _SHORTEST, _LONGEST = 5e-5, 1e-3  # seconds between two looks at what is to be done
+_LAST = 5.0  # seconds that a process which ends goes on for others, who may have failed, or never end
 _ALIVE = 0.02  # seconds between two looks at whether the processes here live
 _REASON = -1  # in place of a slot's number: why the process gives up
 _NUMBERS = 4  # of an update: which one it is, the last one of the other side, entries, whether it is the last
@@ -83,6 +85,7 @@ class LeaderLink:
             return False
         fences = [segment.words[Word.FENCE] for segment in self._here]  # before the words that they make seen
         words = self._seen()
+        words[:, Word.FENCE] = fences  # one that has come since goes with the next update
         if np.array_equal(words, self._told) and not self._owes and not is_closing:
             return False
         self._window.barrier()
@@ -211,11 +214,17 @@ class Relay:
         self.is_over.set()
         self._fail(f"the way to other machines: {type(error).__name__}: {error}")
 
-    def close(self) -> None:
-        """Return when what happened here is known there, and the other way round; all leaders do it together."""
+    def close(self, patience: float = inf) -> None:
+        """Return when what happened here is known there, and the other way round; all leaders do it together.
+
+        Args:
+            patience: seconds the others have for coming.
+        """
         self._is_closing = True
-        while not self.is_over.wait(_LONGEST):
+        end = time.monotonic() + patience
+        while not self.is_over.wait(_LONGEST) and time.monotonic() < end:
             pass
+        self.is_over.set()
 
 
 class _Relaying(threading.Thread):
@@ -272,7 +281,7 @@ def begin_relaying(window: Window, fail: Callable[[str], None]) -> Relay | None:
 
 
 def end_relaying(window: Window) -> None:
-    """At the end of the process: go on until the processes of this machine have ended, which rely on it.
+    """At the end of the process: go on for a while, until those of this machine have ended, too, which rely on it.
 
     Args:
         window: of all processes.
@@ -280,12 +289,12 @@ def end_relaying(window: Window) -> None:
     for thread in tuple(_relaying):
         relays = tuple(thread.relays)
         if relays:
-            beside = window.nodes.beside(window.rank)
-            while not all(_has_ended(window, rank) for rank in beside):
+            beside, end = window.nodes.beside(window.rank), time.monotonic() + _LAST
+            while not all(_has_ended(window, rank) for rank in beside) and time.monotonic() < end:
                 time.sleep(_LONGEST)
         for relay in relays:
-            relay.close()
-        thread.join()
+            relay.close(_LAST)
+        thread.join(_LAST)
 
 
 def _has_ended(window: Window, rank: int) -> bool:
