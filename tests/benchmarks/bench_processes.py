@@ -66,7 +66,7 @@ def sums_on_rank(seconds: str) -> None:
     from mpi4py import MPI
 
     from workbench.runtime.comm.mpi.devices import MpiCommunicator
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     group, told = world(), {}
     comm = MpiCommunicator(group, 1)
@@ -90,7 +90,7 @@ def sums_on_rank(seconds: str) -> None:
 def steps_on_rank(name: str, seconds: str) -> None:
     """Of one trainer with one device: steps per second, and seconds of a vote, as JSON from rank 0."""
     from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, training
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
     from workbench.static import BuildStrategy, ParallelExecutor
 
     group, workload = world(), WORKLOADS[name]

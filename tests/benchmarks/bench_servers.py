@@ -83,7 +83,7 @@ _REDUCED = (
     import numpy as np
     import workbench as wb
     from workbench import static
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
     os.environ["CPU_NUM"] = "1"
     wb.enable_static()
 """

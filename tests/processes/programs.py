@@ -116,7 +116,7 @@ def train(name: str, mode: Any, trainers: int, trainer: int, devices: int) -> di
 def main(trainers: int, devices: int, folder: Path) -> None:
     trainer = 0
     if trainers > 1:
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
 
         trainer = world().rank
     wb.enable_static()

@@ -1,7 +1,7 @@
 """Scripts run on several ranks, with an end to it: `run_ranks`.
 
     found = run_ranks(\"\"\"
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
         print(world().rank)
     \"\"\", ranks=2)
     assert found.code == 0 and found.outputs == ["0\\n", "1\\n"]

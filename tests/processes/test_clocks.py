@@ -11,7 +11,7 @@ pytestmark = pytest.mark.processes
 _MEASURED = """
     from time import perf_counter_ns
     from workbench.runtime.comm.mpi.clocks import clock_offsets
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     group = world()
     ahead = (0, 7_000_000, -3_000_000_000)[group.rank]

@@ -16,7 +16,7 @@ _PROGRAMS = """
     import numpy as np
     from workbench import fluid
     from workbench.framework.values.spec import RAW
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     rank, size, root = world().rank, world().size, 1
     trainers = [f"127.0.0.1:{6170 + i}" for i in range(size)]

@@ -14,7 +14,7 @@ _WAIT = """
     import os, signal, sys, time
     import numpy as np
     from workbench.errors import *
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     group = world()
     array = np.ones(100_000)
@@ -72,7 +72,7 @@ def test_a_process_that_is_gone_is_named_on_other_machines_too() -> None:
         from pathlib import Path
         import numpy as np
         from workbench.errors import PeerFailed
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
 
         group = world()
         group.barrier().wait()
@@ -129,7 +129,7 @@ def test_ctrl_c_ends_a_wait_for_others_at_once() -> None:
         """
         import os, signal, threading, time
         import numpy as np
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
 
         group = world()
         group.barrier().wait()
@@ -160,7 +160,7 @@ def test_whoever_ends_early_is_named_to_those_who_still_wait_for_it() -> None:
         """
         import numpy as np
         from workbench.errors import PreconditionNotMet
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
 
         group = world()
         if group.rank == 0:

@@ -197,7 +197,7 @@ def can_pose_as_machines() -> bool:
 
 SUM = """
 import workbench as wb
-from workbench.runtime.comm.mpi.group import world
+from workbench.runtime.comm.mpi.world import world
 
 wb.distributed.init_parallel_env()
 total = wb.to_tensor([wb.distributed.get_rank() + 1.0])

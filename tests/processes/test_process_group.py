@@ -12,7 +12,7 @@ _COLLECTIVES = """
     import ml_dtypes
     import numpy as np
     from workbench.errors import InvalidArgument, InvalidType, PeerFailed, PeerTimeout, PreconditionNotMet
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     group = world()
     size, rank = group.size, group.rank
@@ -150,7 +150,7 @@ def test_a_process_that_fails_is_named_to_the_others_and_all_begin_anew(nodes: s
         """
         import numpy as np
         from workbench.errors import Aborted, PeerFailed
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
 
         group = world()
         for step in range(3):
@@ -210,7 +210,7 @@ def test_behind_a_fence_machines_see_what_each_other_has_published() -> None:
     job = run_ranks(
         """
         import numpy as np
-        from workbench.runtime.comm.mpi.group import world
+        from workbench.runtime.comm.mpi.world import world
         from workbench.runtime.comm.mpi.window import Word
 
         group = world()

@@ -68,7 +68,7 @@ def test_tensors_are_dealt_out_evenly(sizes: dict[str, int], ranks: int) -> None
 
 WRITES = """
     import sys, numpy as np, workbench as wb
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
     folder, how = sys.argv[1:3]
     group = world()
     state = {"w": wb.to_tensor(np.arange(1000.0)), "b": wb.to_tensor(np.ones(900)), "step": 1}

@@ -58,7 +58,7 @@ _STEPS = """
     import workbench as wb
     from workbench import static
     from workbench.errors import *
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     os.environ["CPU_NUM"] = "1"
     wb.enable_static()
@@ -352,7 +352,7 @@ def test_trainers_with_different_programs_are_refused_with_the_first_line_that_d
     import workbench as wb
     from workbench import static
     from workbench.errors import InvalidArgument
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     os.environ["CPU_NUM"] = "1"
     wb.enable_static()

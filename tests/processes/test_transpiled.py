@@ -21,7 +21,7 @@ _TRAIN = """
     from workbench.framework.notice import Notice
     from workbench.parallel.transpiler.config import DistributeTranspilerConfig
     from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     os.environ["CPU_NUM"] = "1"
     rank, size, steps, rows = world().rank, world().size, int(sys.argv[2]), int(sys.argv[3])

@@ -11,7 +11,8 @@ import pytest
 from tests.runtime.comm.contract import CommunicatorContract
 from workbench.runtime.comm import Communicator
 from workbench.runtime.comm.mpi.devices import MpiCommunicator
-from workbench.runtime.comm.mpi.group import ProcessGroup, world
+from workbench.runtime.comm.mpi.group import ProcessGroup
+from workbench.runtime.comm.mpi.world import world
 
 
 @cache

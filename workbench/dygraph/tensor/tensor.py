@@ -11,13 +11,13 @@ from weakref import ref
 import numpy as np
 
 from workbench.dygraph.aliases import tensors_on
-from workbench.dygraph.kinds import Kind, kind_of
-from workbench.dygraph.overwrites import clock, here, memory_of, writes_to, written
+from workbench.dygraph.kinds import kind_of
+from workbench.dygraph.overwrites import here, memory_of
 from workbench.dygraph.tape.hooks import HookRemover
 from workbench.dygraph.tape.leaves import backward
 from workbench.dygraph.tape.node import node_and_index
 from workbench.dygraph.tape.rewrites import leaf_shown, note_rewrite
-from workbench.dygraph.tensor.python_value import PythonValue
+from workbench.dygraph.tensor.written_value import WrittenValue
 from workbench.dygraph.witness import witness
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework import names
@@ -31,7 +31,7 @@ from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import require_place_for
 
 
-class Tensor(PythonValue, Infix):
+class Tensor(WrittenValue, Infix):
     """An array with workbench's ops, and its history if a gradient may be wanted.
 
     Attributes:
@@ -49,10 +49,8 @@ class Tensor(PythonValue, Infix):
         [2. 4.]
     """
 
-    __slots__ = ("__dict__", "__weakref__", "array", "kind", "source", "stop_gradient")
+    __slots__ = ("__dict__", "__weakref__", "source", "stop_gradient")
 
-    array: Any
-    kind: Kind
     source: Any
     stop_gradient: bool
     _grad: Tensor | None = None
@@ -105,11 +103,6 @@ class Tensor(PythonValue, Infix):
     def is_leaf(self) -> bool:
         """Whether no recorded op made it."""
         return self.source is None
-
-    @property
-    def inplace_version(self) -> int:
-        """How often its memory was written to."""
-        return writes_to(self.array)
 
     def is_sparse(self) -> bool:
         """Whether it is a sparse gradient."""
@@ -304,12 +297,6 @@ class Tensor(PythonValue, Infix):
                 f"  do it inside `with no_grad():`, or overwrite a clone()\n  at {here().site}"
             )
 
-    def _require_unrecorded(self, by: str) -> None:
-        """No op writes, but Python does: refused where that would have to be recorded."""
-        seen = witness.get()
-        if seen is not None:
-            seen.saw_write(self, by)
-
     def _require_unseen(self, by: str) -> None:
         """Nobody else sees the memory of this tensor, which has no history and is about to get one.
 
@@ -325,56 +312,6 @@ class Tensor(PythonValue, Infix):
                 "gradient would get lost\n"
                 f"  write to a clone(), or give the other one's memory its history first\n  at {here().site}"
             )
-
-    def _write(self, value: Any, by: str) -> None:
-        """Write into the memory, which views share."""
-        self._require_unrecorded(by)
-        if isinstance(self.array, Rows) or not self.array.flags.writeable:
-            self._put(np.array(np.broadcast_to(value, self.kind.shape)))
-            return
-        np.copyto(self.array, value)
-        written(self.array, by)
-
-    def _become_zero(self, by: str) -> bool:
-        """Write zeros; False where a value does not lie in memory to be written."""
-        if not self.kind.is_dense:
-            return False
-        np.copyto(self.memory(), np.zeros((), self.array.dtype))
-        written(self.array, by)
-        return True
-
-    def memory(self) -> np.ndarray:
-        """The array its value is in, to be written to."""
-        if isinstance(self.array, Rows) or not self.array.flags.writeable:
-            self._put(np.array(self._dense()))
-        return self.array
-
-    def _changed(self, array: Any, by: str) -> None:
-        """Note that the value was written to, in its own memory or in `array`, that takes its place."""
-        if array is self.array:
-            written(array, by)
-        else:
-            self._put(array)
-
-    def _put(self, array: Any) -> None:
-        """Have another array as the value; that is a write, too, for those who have noted where it was."""
-        self.array, self.kind = array, kind_of(array)
-        clock.now += 1
-
-    def set_value(self, value: Any) -> None:
-        """Write an array, a tensor or numbers over the value.
-
-        Raises:
-            InvalidArgument: another shape. InvalidType: another dtype.
-        """
-        given = np.asarray(value.as_read() if isinstance(value, Tensor) else value)
-        if given.dtype != self.array.dtype and not hasattr(value, "dtype"):
-            given = given.astype(self.array.dtype)
-        if given.shape != self.array.shape or given.dtype != self.array.dtype:
-            kind = InvalidArgument if given.shape != self.array.shape else InvalidType
-            raise kind(f"set_value takes a value like the tensor\n  expected: {self.kind.spec}\n"
-                       f"  got:      {given.dtype}{list(given.shape)}")  # fmt: skip
-        self._write(given, "set_value")
 
 
 def first_gradient(tensor: Tensor, given: Any) -> Any:

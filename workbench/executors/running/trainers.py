@@ -21,8 +21,9 @@ from workbench.executors.running.spec import EngineSpec
 from workbench.framework.values.dtype import as_dtype
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.comm.mpi.devices import MpiCommunicator
-from workbench.runtime.comm.mpi.group import ProcessGroup, is_started_by_mpi, world
+from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.comm.mpi.vote import Ballot
+from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 _COMPARED, _COMPARED_AGAIN = 16, 1024  # parameters are compared at steps 16, 32, 64 …, and then at every 1024th
 _RESET = 60.0  # seconds the others have for coming back from a step that was discarded

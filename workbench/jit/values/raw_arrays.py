@@ -16,7 +16,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.dygraph.witness import witness
 from workbench.framework.site import is_ours
 
-_slot = vars(Tensor)["array"]
+_slot: Any = Tensor.array
 _lock = threading.Lock()
 _bodies = [0]
 

@@ -24,7 +24,7 @@ from workbench.graph.strategy import BuildStrategy
 from workbench.optimizer.lr.schedule import ConstantRate
 from workbench.parallel.cluster.rank_steps import RankSteps
 from workbench.parallel.cluster.rank_work import Feeds, RankWork, Watcher
-from workbench.runtime.comm.mpi.group import world
+from workbench.runtime.comm.mpi.world import world
 from workbench.runtime.devices import cpu_places
 from workbench.runtime.scope import Scope
 

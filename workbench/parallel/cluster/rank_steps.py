@@ -17,7 +17,7 @@ from workbench.errors import InvalidType, described
 from workbench.layers.layer import Layer
 from workbench.parallel.cluster.rank_work import Feeds, RankWork
 from workbench.parallel.groups.group import init_parallel_env
-from workbench.runtime.comm.mpi.group import world
+from workbench.runtime.comm.mpi.world import world
 
 LOSS = "loss"
 

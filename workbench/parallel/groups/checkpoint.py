@@ -17,7 +17,7 @@ from workbench.framework.paths import path_text
 from workbench.parallel.groups.alone import Alone
 from workbench.parallel.groups.group import PATIENCE, Group
 from workbench.parallel.groups.writers import GroupWriters
-from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
+from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 
 def save_state_dict(

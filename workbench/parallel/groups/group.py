@@ -85,7 +85,7 @@ def init_parallel_env() -> Group | None:
         )
         _groups[0] = Group(0, [0], Alone(PATIENCE))
         return None
-    from workbench.runtime.comm.mpi.group import world
+    from workbench.runtime.comm.mpi.world import world
 
     if os.environ.get("TRAINING_ROLE", "TRAINER") != "TRAINER" or os.environ.get("PADDLE_PSERVERS_IP_PORT_LIST"):
         raise PreconditionNotMet("init_parallel_env is for jobs without parameter servers; those use fleet.init")

@@ -23,7 +23,7 @@ from workbench.parallel.roles.role import Role
 from workbench.parallel.roles.shared_folder import SharedFolder
 from workbench.parallel.roles.store_server import RemoteStore, StoreServer
 from workbench.parallel.roles.variables import WITH_SERVERS, RoleVariables, is_endpoint
-from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
+from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 _OPTIONS = ("hdfs_name", "hdfs_ugi", "path", "init_timeout_seconds", "run_timeout_seconds", "http_ip_port")
 _LEAVING = 30.0  # seconds trainer 0 keeps its store for those that have not left yet

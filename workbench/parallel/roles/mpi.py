@@ -10,7 +10,7 @@ from workbench.parallel.roles.base import KnownRole
 from workbench.parallel.roles.general import local_ip
 from workbench.parallel.roles.meeting import Meeting, ProcessMeeting, gather_values, reduce_arrays
 from workbench.parallel.roles.role import Role
-from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
+from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 FIRST_PORT, LAST_PORT = 60001, 64000
 _PATIENCE = 1800.0  # seconds

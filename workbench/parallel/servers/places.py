@@ -9,7 +9,7 @@ from workbench.config import environment
 from workbench.errors import InvalidArgument
 from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
 from workbench.parallel.servers.mpi_transport import MpiConnection, MpiListener
-from workbench.runtime.comm.mpi.group import is_started_by_mpi
+from workbench.runtime.comm.mpi.world import is_started_by_mpi
 from workbench.runtime.servers.transport import Connection, Listener
 
 _SERVERS = "PADDLE_PSERVERS_IP_PORT_LIST"

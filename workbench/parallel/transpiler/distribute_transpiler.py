@@ -28,7 +28,7 @@ from workbench.parallel.transpiler.server_mode.startup import (
     server_startup,
 )
 from workbench.parallel.transpiler.server_mode.trainer import drop_updates, exchange_with_servers
-from workbench.runtime.comm.mpi.group import is_started_by_mpi
+from workbench.runtime.comm.mpi.world import is_started_by_mpi
 
 _DEFAULT = "127.0.0.1:6174"
 

@@ -14,20 +14,18 @@ from typing import Any, NamedTuple
 
 from workbench import between
 from workbench.config import FLAG_VALUES
-from workbench.errors import InvalidArgument, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, Unimplemented
 from workbench.events import LISTENERS, Fetched
-from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_notes import note_feed
-from workbench.executors.feeding.feed_plan import Fed, FeedPlan
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.feeding.split import Splitter
-from workbench.executors.fetching.local_view import LocalScope
-from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.cache import Cache
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.engine.by_hand import StepByHand
+from workbench.executors.running.engine.readable import ReadableEngine
 from workbench.executors.running.engine.step_runner import StepRunner, Way
 from workbench.executors.running.finding.compiler import Compiler
-from workbench.executors.running.finding.step_cache import StepCache, one_copy_of
+from workbench.executors.running.finding.step_cache import StepCache
 from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec, between_trainers
 from workbench.executors.running.step.bound_step import BoundStep
@@ -41,8 +39,6 @@ from workbench.executors.running.watching.report import Reporter
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.reading.order import feeds_of
-from workbench.framework.values.place import Place
-from workbench.graph.ssa import Graph
 from workbench.graph.strategy import Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.mpi.group import ProcessGroup
@@ -61,7 +57,7 @@ class Listed(NamedTuple):
     leaves_out: bool
 
 
-class Engine:
+class Engine(ReadableEngine):
     """A snapshot of a program on a list of devices.
 
     Args:
@@ -160,18 +156,6 @@ class Engine:
         if not self.shares.started:
             raise InvalidArgument("share_vars_from has to run once before the executor that shares its variables")
         self.spec.require_as_many_devices(self.shares.spec)
-
-    def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
-        """The graph of a step that fetches these names, after all passes; see `Compiler.graph`."""
-        return self._compiler.graph(fetches, devices, observed)
-
-    def binding(self, fetches: Sequence[str], fed: Fed) -> Binding:
-        """What a step of these fetches and feeds of these shapes runs."""
-        return self.cache.step(fetches, fed).binding
-
-    def _one_copy(self, graph: Graph) -> set[str]:
-        """What all devices share, of a graph of this engine; a pruned program shares what the whole does."""
-        return one_copy_of(graph if self.whole is self else self.whole.graph(()))
 
     def shared_variables(self) -> set[str]:
         """What all devices have one copy of (X-23); the engine is started to find out."""
@@ -317,53 +301,6 @@ class Engine:
     def _alone(self) -> Any:
         """One step of a scope at a time."""
         return self.scope.in_use(self._execution.timeout)
-
-    # Looking in
-
-    @property
-    def program(self) -> Program:
-        """The snapshot that runs."""
-        return self.spec.program
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """The devices."""
-        return self.spec.places
-
-    @property
-    def execution(self) -> ExecutionStrategy:
-        """How steps run."""
-        return self.spec.execution
-
-    @property
-    def persistables(self) -> list[str]:
-        """Names of what stays from step to step."""
-        return [variable.name for variable in self.spec.program.persistables()]
-
-    def local_scope(self, device: int) -> LocalScope:
-        """What a device sees."""
-        if not 0 <= device < len(self.spec.places):
-            raise InvalidArgument(
-                f"there is no device {device}; devices are numbered from 0 to {len(self.spec.places) - 1}"
-            )
-        if not self.started:
-            raise PreconditionNotMet("the devices get their scopes at the first run")
-        return LocalScope(self.replicas.scopes[device], device, self.spec.places[device], self.last)
-
-    @property
-    def last(self) -> Binding | None:
-        """What the last step ran; None before the first and after a drop."""
-        return None if self.state.last is None else self.state.last.binding
-
-    @property
-    def steps(self) -> int:
-        """How many steps have been applied, of the whole and its pruned programs."""
-        return self.state.steps
-
-    @property
-    def last_plan(self) -> FeedPlan | None:
-        """What was done with the feed of the last step; a `Fed` of it needs no look at feeds like that."""
-        return self.cache.last_plan if self.started else None
 
     # Temporaries
 

@@ -1,6 +1,6 @@
 """Process groups over MPI: collectives on NumPy arrays between the processes that `mpiexec` has started.
 
-    group = world()                                  # all processes; made at the first call, by all of them together
+    group = world()                                  # all processes; see `mpi/world.py`
     total = group.all_reduce(gradient).wait()        # an array, the same bits on every process
     work = group.all_reduce(gradient, out=gradient)  # goes on while this process does something else …
     work.wait(timeout=60.0)                          # … or waits; at most so long, and Ctrl-C is answered
@@ -25,9 +25,7 @@ Objects travel as arrays of bytes: JSON, made by who sends them.
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
@@ -35,24 +33,19 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, Unavailable
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
-from workbench.runtime.comm.mpi.assembly import assemble
 from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
-from workbench.runtime.comm.mpi.leftovers import remove_leftovers
 from workbench.runtime.comm.mpi.messages import Messages, Receipt
-from workbench.runtime.comm.mpi.relay import begin_relaying, end_relaying
+from workbench.runtime.comm.mpi.relay import begin_relaying
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi.window import Window, Word
+from workbench.runtime.comm.mpi.window import Window
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
 
 PATIENCE = 1800.0  # seconds a group waits for its members unless it is told otherwise, as PyTorch and Paddle do
 
-_LAST_WORDS = 2.0  # seconds other machines have for hearing why the job ends
-
 _UFUNCS = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-_STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
 
 
 class GroupWork:
@@ -105,7 +98,7 @@ class ProcessGroup:
         self.channel = Channel(window, [self.member(rank) for rank in range(comm.size)], crowded)
         self._relay = begin_relaying(window, self.channel.give_up)
         self._meeting: GroupWork | None = None
-        _groups.add(self)
+        groups.add(self)
 
     @cached_property
     def rank(self) -> int:
@@ -311,7 +304,7 @@ class ProcessGroup:
     def close(self) -> None:
         """Give the group's memory back; all processes do it together, and use it no more."""
         self.barrier().wait()
-        _groups.discard(self)
+        groups.discard(self)
         self._comm.Barrier()  # nobody changes a word any more
         if self._relay is not None:
             self._relay.close()
@@ -358,73 +351,8 @@ class ProcessGroup:
 
 
 _NOTHING = np.empty(0, np.uint8)
-_worlds: list[ProcessGroup] = []
-_groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
-
-
-def world(patience: float = PATIENCE) -> ProcessGroup:
-    """The group of all processes that `mpiexec` has started; at the first call all of them make it together.
-
-    Args:
-        patience: seconds the others have for coming at that first call.
-
-    Raises:
-        Unavailable: there is no mpi4py, or the MPI behind it is not the one that started the processes; or some
-            process does not come, which is named.
-    """
-    if not _worlds:
-        _worlds.append(_make_world(patience))
-    return _worlds[0]
-
-
-def is_started_by_mpi() -> bool:
-    """Whether this process is one of several that `mpiexec` has started; imports nothing."""
-    return any(os.environ.get(name, "1") not in ("", "1") for name in _STARTED)
-
-
-def _make_world(patience: float) -> ProcessGroup:
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI
-        raise Unavailable(
-            f"several processes need mpi4py and an MPI, which cannot be loaded: {error}\n"
-            "  pip install 'workbench[processes]'"
-        ) from error
-    comm = MPI.COMM_WORLD
-    told = max(int(os.environ.get(name) or 1) for name in _STARTED[:2])
-    if comm.size == 1 and told > 1:
-        library = MPI.Get_library_version().partition(",")[0].strip()
-        raise Unavailable(
-            f"mpiexec started {told} processes, but each is alone: mpi4py uses {library}, mpiexec is of another MPI\n"
-            f"  expected: the mpiexec beside {sys.executable}"
-        )
-    assemble(comm, patience)
-    if comm.rank == 0:
-        remove_leftovers()
-    group = ProcessGroup(comm.Dup(), range(comm.size))
-    if comm.size > 1:
-        atexit.register(_leave, comm, os.getpid())
-    return group
-
-
-def _leave(comm: Any, process: int) -> None:
-    """At the end of the process: tell those who still wait for it; end the job if MPI would wait in vain.
-
-    A forked child leaves nothing: the memory it would write to is its parent's.
-    """
-    if os.getpid() != process:
-        return
-    deserted = [group.channel.window for group in _groups if group.channel.is_deserted]
-    for window in deserted:
-        window.fence(_LAST_WORDS)  # others learn why, before they are ended
-    if deserted:
-        comm.Abort(1)
-    for group in _groups:
-        if group.channel.failure is None:
-            group.end()
-    window = _worlds[0].channel.window
-    window.publish(Word.ENDED, 1)
-    end_relaying(window)
+groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
+"""Those this process is in."""
 
 
 def _titled(kind: str, array: Any, names: Sequence[str], op: str = "") -> str:
@@ -462,6 +390,3 @@ def _require_form(title: str, what: str, array: np.ndarray, shape: Sequence[int]
     if array.shape != tuple(shape) or array.dtype != dtype:
         text = refusal(title, f"{what} does not fit", form(shape, dtype), form(array.shape, array.dtype))
         raise InvalidArgument(text)
-
-
-__all__ = ["PATIENCE", "ProcessGroup", "GroupWork", "is_started_by_mpi", "world"]

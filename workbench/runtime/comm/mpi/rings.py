@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.framework.notice import tell
-from workbench.runtime.comm.mpi.group import is_started_by_mpi, world
+from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 
 class EnteredRing(NamedTuple):

@@ -16,7 +16,7 @@ from workbench.notebook.dashboard.watching.samples import sample_message
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.messages import Message
 from workbench.runtime.comm.mpi.clocks import clock_offsets
-from workbench.runtime.comm.mpi.group import world
+from workbench.runtime.comm.mpi.world import world
 
 _SCOPES_S = 0.5  # seconds between two looks at memory
 
