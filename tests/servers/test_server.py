@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ import workbench as wb
 from tests.servers.hand_made import server_programs
 from tests.servers.loopback import ENDPOINT, Asked, Loopback
 from workbench import events
+from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
 from workbench.parallel.servers.keeper import CheckpointKeeper
 from workbench.runtime.servers.messages import Message
@@ -267,6 +270,40 @@ def test_a_trainer_asks_for_a_checkpoint(tmp_path: Path) -> None:
         _ = joined().ask("save", 0).result
 
 
+def test_what_a_killed_server_has_left_half_written_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from workbench.checkpoint.atomic import replace_file\n"
+        "def parts():\n    yield b'half'\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "replace_file(os.path.join(sys.argv[1], 'server.safetensors'), parts())"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], timeout=60, check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    Loopback(keeper=keeper(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+NOT_A_PART: dict[str, tuple[dict[str, Any], str]] = {
+    "no such variable": ({"wanted": ["w@GRAD"], "keys": ["w"]}, "variables of server"),
+    "names without keys": ({"keys": []}, "variables of server"),
+    "a folder somewhere here": ({"folder": "."}, "one that all processes see"),
+    "a folder that nobody has made": ({"save": 2}, "one that all processes see"),
+    "no number": ({"part": "../x"}, "part is a whole number"),
+}
+
+
+@pytest.mark.parametrize(("wrong", "message"), NOT_A_PART.values(), ids=NOT_A_PART)
+def test_a_server_writes_its_variables_where_a_save_has_begun_and_nowhere_else(
+    wrong: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    server, given = joined(), {"folder": str(tmp_path), "save": 1, "part": 0, "wanted": ["w"], "keys": ["w[0:1]"]}
+    (tmp_path / "save-1").mkdir()
+    with pytest.raises(InvalidArgument, match=message):
+        _ = server.ask("part", 0, **given | wrong).result
+    assert [path.name for path in tmp_path.rglob("*")] == ["save-1"]
+    assert server.ask("part", 0, **given).result.names("names") == ["w"]
+    assert np.array_equal(read_tensors(tmp_path / "save-1" / "part-0.tensors")[0]["w[0:1]"], [1.0])
+
+
 # What is refused
 
 
@@ -303,7 +340,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_applied(wrong: Any, message
 
 def test_ten_thousand_messages_that_make_no_sense_leave_the_server_as_it_was() -> None:
     server, chance = joined(mode=ASYNC), random.Random(5)
-    kinds = ["step", "pull", "rows", "save", "", "serve", "__class__"]
+    kinds = ["step", "pull", "rows", "save", "part", "", "serve", "__class__"]
     odd = [None, -1, 3.5, "0", [0], {"a": 1}, 1 << 80, True, "w", ["v"], [["w"]]]
     arrays = [
         {"w": np.ones(1, np.float32)}, {"w@GRAD": np.ones((1, 1), np.float32)}, {"w@GRAD@ROWS": np.zeros(1, np.int64)},

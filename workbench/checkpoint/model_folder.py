@@ -21,6 +21,7 @@ from workbench.checkpoint.atomic import file_inside
 from workbench.checkpoint.files import read_json, read_tensors, write_json, write_tensors
 from workbench.checkpoint.inference_model import INFERENCE, inference_program
 from workbench.checkpoint.objects import PROGRAM
+from workbench.checkpoint.pieces import Extent, SavedVariables
 from workbench.checkpoint.program_files import document_of, values_between_steps
 from workbench.checkpoint.restore import Restore
 from workbench.errors import InvalidArgument, InvalidForm, NotFound, did_you_mean
@@ -93,7 +94,7 @@ def load_vars(
     predicate: Callable[[Variable], bool] | None = None,
     filename: str | None = None,
 ) -> None:
-    """Put back what `save_vars` wrote, all or nothing.
+    """Put back what `save_vars` wrote, or a fleet with its servers, all or nothing.
 
     Raises:
         InvalidArgument: a missing or damaged file, another shape or dtype; nothing was loaded then. Others: as there.
@@ -197,13 +198,10 @@ def _files(
 
 
 def _restore(program: Program, variables: list[Variable], folder: str, filename: str | None) -> None:
-    tensors: dict[str, np.ndarray] = {}
     if filename is not None:
         tensors = read_tensors(file_inside(folder, filename))[0]
     else:
-        paths = {variable.name: file_inside(folder, variable.name) for variable in variables}
-        for path in paths.values():
-            tensors.update(read_tensors(path)[0] if path.is_file() else {})
+        tensors = SavedVariables(Path(folder)).read({variable.name: Extent(variable.name) for variable in variables})
     restore = Restore(program, folder, tensors, {})
     restore.take(variables)
     restore.commit(global_scope())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -86,29 +86,52 @@ def write_manifest(folder: Path, number: int, parts: int, document: Any, owners:
             shutil.rmtree(entry, ignore_errors=True)
 
 
+class Manifest(NamedTuple):
+    """What a manifest says: the number of the save that counts, of how many parts it is, and what is no tensor."""
+
+    number: int
+    parts: int
+    document: Any
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder.
+
+    Raises:
+        InvalidArgument: no checkpoint, or a damaged one. OSError: it cannot be read.
+    """
+    if not is_in_parts(folder):
+        raise InvalidArgument(f"{folder} holds no checkpoint: there is no {_MANIFEST}, which is written last")
+    manifest = read_json(folder / _MANIFEST, KIND)
+    try:
+        number = int(manifest["save"])
+        file_inside(folder, f"save-{number}")
+        return Manifest(number, int(manifest["ranks"]), manifest["state"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(f"{folder} holds no checkpoint that this workbench reads: {error}") from error
+
+
 def read_parts(folder: Path) -> tuple[dict[str, np.ndarray], Any]:
     """The tensors of all parts, and the document beside them.
 
     Raises:
         InvalidArgument: no checkpoint, or a damaged one. OSError: it cannot be read.
     """
-    if not (folder / _MANIFEST).exists():
-        raise InvalidArgument(f"{folder} holds no checkpoint: there is no {_MANIFEST}, which is written last")
-    manifest = read_json(folder / _MANIFEST, KIND)
+    manifest = read_manifest(folder)
     tensors: dict[str, np.ndarray] = {}
-    try:
-        number = int(manifest["save"])
-        file_inside(folder, f"save-{number}")
-        for writer in range(int(manifest["ranks"])):
-            tensors |= read_tensors(part_of(folder, number, writer))[0]
-        return tensors, manifest["state"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidArgument(f"{folder} holds no checkpoint that this workbench reads: {error}") from error
+    for writer in range(manifest.parts):
+        tensors |= read_tensors(part_of(folder, manifest.number, writer))[0]
+    return tensors, manifest.document
+
+
+def is_in_parts(path: Path) -> bool:
+    """Whether there is a folder with a save that counts."""
+    return (path / _MANIFEST).is_file()
 
 
 def is_checkpoint(path: Path) -> bool:
     """Whether there is a file, or a folder with a save that counts."""
-    return path.is_file() or (path / _MANIFEST).is_file()
+    return path.is_file() or is_in_parts(path)
 
 
 def written_at(path: Path) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checkpoint.atomic import remove_dead
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.errors import InvalidArgument
 from workbench.parallel.servers.server import ParameterServer
@@ -43,11 +44,13 @@ class CheckpointKeeper:
         write_tensors(self.path, held, told)
 
     def restore(self, server: ParameterServer) -> None:
-        """Go on where the file is, if there is one.
+        """Go on where the file is, if there is one; what a server that was killed has left half-written is removed.
 
         Raises:
             InvalidArgument: it is of another server; nothing was changed.
         """
+        if self.path.parent.is_dir():
+            remove_dead(self.path.parent)
         if not self.path.exists():
             return
         held, told = read_tensors(self.path)

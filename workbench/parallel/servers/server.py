@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from random import SystemRandom
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from workbench import events
-from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
+from workbench.checkpoint.files import write_tensors
+from workbench.checkpoint.parts import part_of
+from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet, one_of
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
 from workbench.parallel.servers.members import TrainerMembers
@@ -85,6 +88,7 @@ class ParameterServer:
             "rows": self._rows,
             "leave": self._leave,
             "save": self._save,
+            "part": self._write_part,
         }
 
     def serve(self) -> None:
@@ -336,6 +340,21 @@ class ParameterServer:
             )
         self._keeper.save(self)
         request.answer(Message("saved", {"round": self.round}))
+
+    def _write_part(self, request: Question, trainer: int) -> None:
+        """Write variables into a part of a checkpoint of all servers: under other names, those that have a value."""
+        frame, known = request.frame, {*self.duty.persistables()}
+        folder, wanted, keys = Path(frame.text("folder")), frame.names("wanted"), frame.names("keys")
+        if len(wanted) != len(keys) or not known.issuperset(wanted):
+            raise InvalidArgument(f"variables of server {self.duty.endpoint} are {one_of(known)}, got {one_of(wanted)}")
+        path = part_of(folder, frame.number("save"), frame.number("part"))
+        if not folder.is_absolute() or not path.parent.is_dir():
+            raise InvalidArgument(
+                f"server {self.duty.endpoint} has no folder {path.parent}: it is to be one that all processes see"
+            )
+        written = {key: name for name, key in zip(wanted, keys, strict=True) if self.values.has(name)}
+        write_tensors(path, {key: self.values.array(name) for key, name in written.items()})
+        request.answer(Message("written", {"names": list(written.values())}))
 
     def _look_at_the_clock(self) -> None:
         """Tell those who wait that others do not come."""

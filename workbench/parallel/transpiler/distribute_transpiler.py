@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from workbench.checkpoint.pieces import Extent
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, PreconditionNotMet
 from workbench.framework.notice import tell
 from workbench.framework.program.guard import default_main_program, default_startup_program
@@ -19,10 +18,11 @@ from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as S
 from workbench.parallel.transpiler.server_mode.fingerprint import fingerprint
 from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, geo_server, push_changes
 from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
-from workbench.parallel.transpiler.server_mode.rate import begin_counters, counts_steps
+from workbench.parallel.transpiler.server_mode.rate import begin_counters, counters, counts_steps
 from workbench.parallel.transpiler.server_mode.server import ServerProgram, require_gradients_together
 from workbench.parallel.transpiler.server_mode.startup import (
     geo_startup,
+    parameters_at,
     pull_at_start,
     require_initialised,
     server_startup,
@@ -31,15 +31,6 @@ from workbench.parallel.transpiler.server_mode.trainer import drop_updates, exch
 from workbench.runtime.comm.mpi.world import is_started_by_mpi
 
 _DEFAULT = "127.0.0.1:6174"
-
-
-class OwnBlock(NamedTuple):
-    """Rows `start` to `stop` of a parameter, and what the server that has them calls them."""
-
-    name: str
-    parameter: str
-    start: int
-    stop: int
 
 
 class DistributeTranspiler:
@@ -245,10 +236,22 @@ class DistributeTranspiler:
         """
         return self._server(endpoint, startup_program)[1]
 
-    def _blocks_at(self, endpoint: str) -> list[OwnBlock]:
-        """Which rows of parameters that are cut a server has."""
-        shards = [(one, shard) for one, shard in self._require_layout().of(endpoint) if one.is_cut]
-        return [OwnBlock(shard.parameter, one.name, shard.block.start, shard.block.stop) for one, shard in shards]
+    def _held_at(self, endpoint: str) -> dict[str, Extent]:
+        """What a server keeps: of each of its variables, which rows of which variable of the program that is."""
+        layout, block = self._require_layout(), self._origin.global_block()
+        if layout.mode == GEO:
+            kept, counting = parameters_at(layout, endpoint), []
+        else:
+            server = ServerProgram(self._origin, layout, endpoint)
+            kept, counting = server.kept, [name for name in counters(layout.trainers) if name in server.home.vars]
+        variables = {name: block.var(name) for name in kept}
+        held = {
+            own.name: own.extent(name, variables[name].shape)
+            for name, owned in kept.items()
+            for own in owned
+            if variables[name].persistable
+        }
+        return held | {name: Extent(name) for name in counting}
 
     def _server(self, endpoint: str, startup: Program | None = None) -> tuple[Program, Program]:
         layout = self._require_layout()

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.checkpoint import model_folder
+from workbench.checkpoint.pieces import Extent, SavedVariables
+from workbench.checkpoint.program_files import values_between_steps
+from workbench.checkpoint.restore import Restore
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, one_of
 from workbench.executors.api.executor import Executor
-from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.notice import tell
+from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
-from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler, OwnBlock
+from workbench.parallel.servers.cluster_folder import save_cluster
+from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.parallel.transpiler.mark import MARK
-from workbench.runtime.scope import Scope, global_scope, scope_guard
+from workbench.parallel.transpiler.server_mode.rate import is_counter
+from workbench.runtime.scope import global_scope
 
 
 class NotPrepared(PreconditionNotMet, ValueError):
@@ -97,9 +103,9 @@ class ServerFleet(FleetBase):
         """Begin as a server: make the parameters, and load those that were saved.
 
         Args:
-            model_dir: a folder that `save_persistables` of a fleet has written, with however many servers: of a
-                parameter cut into blocks each of them takes its own rows. What is not in it, such as accumulators that
-                only servers have, begins anew, with a notice.
+            model_dir: a folder that `save_persistables` of a fleet has written, with however many servers, or one with
+                a file for each variable: of a parameter cut into blocks, and of its accumulators, each server takes
+                its own rows. What is not in it begins anew, with a notice.
 
         Raises:
             NotPrepared (a ValueError): before `minimize`. InvalidArgument: there is no such folder.
@@ -111,31 +117,20 @@ class ServerFleet(FleetBase):
             return
         if not os.path.isdir(model_dir):
             raise InvalidArgument(f"init_server: there is no folder {os.fspath(model_dir)!r}")
-        self._load(executor, model_dir)
+        self._load(model_dir)
 
-    def _load(self, executor: Executor, folder: Folder) -> None:
-        """The variables of this server there are files of; the others stay as the startup program has made them."""
-        held = {v.name for v in self.main_program.persistables() if _is_held(v) and GRAD_SUFFIX not in v.name}
-        files = set(os.listdir(folder))
-        own = self.server_endpoints()[self.server_index()]
-        blocks = [block for block in self._prepared("init_server")._blocks_at(own) if block.parameter in files]
-        rest = held.difference(files, [block.name for block in blocks])
-        if rest:
+    def _load(self, folder: Folder) -> None:
+        """The variables of this server there are values of; the others stay as the startup program has made them."""
+        saved = SavedVariables(Path(path_text(folder)))
+        own = self._prepared("init_server")._held_at(self.server_endpoints()[self.server_index()])
+        held = {v.name: v for v in self.main_program.persistables() if v.name in own}
+        wanted = {name: own[name] if saved.has(own[name].variable) else Extent(name) for name in held}
+        values = saved.read(wanted) | _counted(saved, [name for name in held if is_counter(name)])
+        if rest := held.keys() - values.keys():
             tell(f"init_server: {os.fspath(folder)!r} has no values of {one_of(rest)}; they begin anew")
-        model_folder.load_vars(executor, folder, self.main_program, vars=sorted(held & files))
-        self._load_blocks(executor, folder, [block for block in blocks if block.name not in files])
-
-    def _load_blocks(self, executor: Executor, folder: Folder, blocks: Sequence[OwnBlock]) -> None:
-        """The rows that this server has of parameters whose files hold them whole."""
-        aside = Scope()
-        with scope_guard(aside):
-            whole = sorted({block.parameter for block in blocks})
-            model_folder.load_vars(executor, folder, self._origin_program, vars=whole)
-        for block in blocks:
-            variable = aside.find_var(block.parameter)
-            assert variable is not None
-            rows = variable.tensor.array[block.start : block.stop]
-            global_scope().var(block.name).get_tensor().set(np.ascontiguousarray(rows))
+        restore = Restore(self.main_program, path_text(folder), values, {})
+        restore.take(held[name] for name in values)
+        restore.commit(global_scope())
 
     def run_server(self) -> None:
         """Serve until all trainers have left.
@@ -166,17 +161,63 @@ class ServerFleet(FleetBase):
     # F-14
 
     def save_persistables(self, executor: Executor, dirname: Folder, main_program: Program | None = None) -> None:
-        """Write parameters, accumulators and learning rate, as this process has them: a file each.
+        """Write all that is kept from step to step: trainer 0 has every server write what it holds.
+
+        These are parameters, tables that only servers have, accumulators, learning rates, and what trainers have by
+        themselves, such as statistics of batches, of trainer 0. The folder, which all processes see, is replaced whole
+        or not at all; Paddle writes a file for each variable. `init_server` reads it with however many servers,
+        `fluid.io.load_persistables` into one process. Other trainers write nothing, with a notice; a server that does
+        not serve yet writes a file for each variable it has.
 
         Raises:
-            InvalidType: a ParallelExecutor or CompiledProgram. InvalidArgument: a program that is not of this fleet.
+            InvalidType: a ParallelExecutor or CompiledProgram. InvalidArgument: a program that is not of this fleet; a
+                server does not see the folder. PeerFailed: a server is lost. OSError: somebody cannot write.
         """
         if not isinstance(executor, Executor) or (main_program is not None and not isinstance(main_program, Program)):
             raise InvalidType(f"a fleet saves by an Executor, and a Program, got {executor!r} and {main_program!r}")
         program = self.main_program if main_program is None else main_program
         if program is None or (MARK not in program.attributes and program is not self.main_program):
             raise InvalidArgument("save_persistables saves a program of this fleet: distributed_optimizer(…).minimize")
-        model_folder.save_vars(executor, dirname, program, predicate=_is_held)
+        if self.is_server():
+            model_folder.save_vars(executor, dirname, program, predicate=_is_held)
+        elif self.is_first_worker():
+            self._save_cluster(Path(path_text(dirname)).absolute())
+        else:
+            tell("fleet.save_persistables: trainer 0 saves for all; other trainers have nothing to write")
+
+    def _save_cluster(self, folder: Path) -> None:
+        transpiler = self._prepared("save_persistables")
+        held = {endpoint: transpiler._held_at(endpoint) for endpoint in self.server_endpoints()}
+        own = values_between_steps(self._of_trainers(), global_scope())
+        save_cluster(folder, held, own, self.worker_index(), transpiler._fingerprint)
+
+    def _of_trainers(self) -> list[Variable]:
+        """What trainers keep, and no server does."""
+        transpiler, origin = self._prepared("save_persistables"), self._origin_program
+        assert origin is not None
+        ends = self.server_endpoints()
+        served = {extent.variable for endpoint in ends for extent in transpiler._held_at(endpoint).values()}
+        kept = [variable for variable in origin.persistables() if _is_held(variable) and variable.name not in served]
+        return list({variable.name: variable for variable in kept}.values())
+
+    def load_persistables(self, executor: Executor, dirname: Folder, main_program: Program | None = None) -> None:
+        """Put back what `save_persistables` wrote and this process keeps, all or nothing.
+
+        A server takes its part, as `init_server` does; a trainer what only trainers have, such as statistics of
+        batches: its startup program takes the rest from the servers.
+
+        Args:
+            main_program: accepted beside that of `save_persistables`.
+
+        Raises:
+            NotPrepared (a ValueError): before `minimize`. InvalidArgument: a missing or damaged file, another shape.
+        """
+        require_unwrapped(executor, main_program)
+        self._prepared("load_persistables")
+        if self.is_server():
+            self._load(dirname)
+        else:
+            model_folder.load_vars(executor, dirname, self._origin_program, vars=self._of_trainers())
 
     def save_inference_model(
         self,
@@ -203,6 +244,15 @@ class ServerFleet(FleetBase):
 def _is_held(variable: Variable) -> bool:
     """Whether a variable has a value to save: not what only stands for communicators."""
     return variable.persistable and variable.kind != "raw"
+
+
+def _counted(saved: SavedVariables, counters: Sequence[str]) -> dict[str, np.ndarray]:
+    """Counters of steps with the sum that was saved, from which schedules go on, however many trainers count now."""
+    before = saved.read({name: Extent(name) for name in saved.in_pieces() if is_counter(name)})
+    if not before or not counters:
+        return {}
+    first = sum(int(steps.sum()) for steps in before.values()) - (len(counters) - 1)
+    return {name: np.array([1 if place else first], np.int64) for place, name in enumerate(counters)}
 
 
 fleet = ServerFleet()

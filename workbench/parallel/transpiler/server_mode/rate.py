@@ -15,6 +15,7 @@ from workbench.parallel.transpiler.server_mode.control import ServerOperators
 from workbench.parallel.transpiler.server_mode.layout import Layout
 
 COUNTER = "@LR_DECAY_COUNTER@"
+_OF_TRAINER = f"{COUNTER}.trainer_"
 
 
 def schedule_of(block: Block) -> list[Operator]:
@@ -29,7 +30,12 @@ def counts_steps(block: Block) -> bool:
 
 def counters(trainers: int) -> list[str]:
     """The steps of each trainer."""
-    return [f"{COUNTER}.trainer_{i}" for i in range(trainers)]
+    return [f"{_OF_TRAINER}{i}" for i in range(trainers)]
+
+
+def is_counter(name: str) -> bool:
+    """Whether a variable counts the steps of one trainer."""
+    return name.startswith(_OF_TRAINER)
 
 
 def declare_counters(block: Block, trainers: int) -> list[str]:

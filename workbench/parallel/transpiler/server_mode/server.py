@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from workbench.checkpoint.pieces import Extent
 from workbench.errors import InvalidArgument, Unimplemented
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
@@ -32,6 +33,12 @@ class OwnVariable(NamedTuple):
     name: str
     one: Served | None = None
     shard: Shard | None = None
+
+    def extent(self, variable: str, shape: Iterable[int]) -> Extent:
+        """Which rows it has of the variable, whose shape is `shape`: state of one number is whole everywhere."""
+        if self.one is None or self.shard is None or not self.one.is_cut or tuple(shape) != self.one.shape:
+            return Extent(variable)
+        return Extent(variable, self.shard.block.start, self.shard.block.stop)
 
 
 class ServerProgram:

@@ -68,10 +68,15 @@ def server_startup(startup: Program, server: ServerProgram) -> Program:
 
 def geo_startup(startup: Program, server: Program, layout: Layout, endpoint: str) -> Program:
     """What makes the parameters of one server."""
+    return _initialised(startup, server, parameters_at(layout, endpoint))
+
+
+def parameters_at(layout: Layout, endpoint: str) -> dict[str, list[OwnVariable]]:
+    """Of each parameter what a server has of it."""
     kept: dict[str, list[OwnVariable]] = {}
     for one, shard in layout.of(endpoint):
         kept.setdefault(one.name, []).append(OwnVariable(shard.parameter, one, shard))
-    return _initialised(startup, server, kept)
+    return kept
 
 
 def _initialised(startup: Program, server: Program, kept: Mapping[str, Sequence[OwnVariable]]) -> Program:
