@@ -15,6 +15,19 @@ from workbench.ops.arguments import one_int
 from workbench.ops.tensor.pad import PAD
 from workbench.ops.tensor.slicing import slice as slice_of
 
+_WHY = "works on sequences of varying length (LoD), which are not supported; pad the sequences and feed a mask instead"
+_REFUSAL = """Refused: Paddle's `{name}` works on sequences of varying length (LoD).
+
+Raises:
+    Unimplemented: always.
+
+Example:
+    >>> static.nn.{name}()
+    Traceback (most recent call last):
+        ...
+    workbench.errors.Unimplemented: static.nn.{name} {why}
+"""
+
 
 def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None) -> Variable:
     """Every step of a sequence and the few after it, weighted per feature and added up.
@@ -62,10 +75,7 @@ def row_conv(input: Variable, future_context_size: int, param_attr: Any = None, 
 
 
 def _refuse(what: str) -> NoReturn:
-    raise Unimplemented(
-        f"{what} works on sequences of varying length (LoD), which are not supported; pad the sequences and feed a "
-        "mask instead"
-    )
+    raise Unimplemented(f"{what} {_WHY}")
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
@@ -73,7 +83,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
         _refuse(f"static.nn.{name}")
 
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"Raises Unimplemented: Paddle's `{name}` works on sequences of varying length (LoD)."
+    refuse.__doc__ = _REFUSAL.format(name=name, why=_WHY)
     return refuse
 
 
