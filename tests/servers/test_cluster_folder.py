@@ -55,7 +55,8 @@ def minimized(made: FleetTranspiler, mode: str) -> None:
 class Cluster:
     """Servers on threads of this process, and the only trainer."""
 
-    def __init__(self, servers: int, mode: str, folder: Path | None) -> None:
+    def __init__(self, servers: int, mode: str, folder: Path | None, trainers: int = 1) -> None:
+        self.trainers = trainers
         self.endpoints, self.scopes = free_endpoints(servers), [fluid.Scope() for _ in range(servers)]
         self.servers = [self._member(Role.SERVER, index, mode) for index in range(servers)]
         for made, scope in zip(self.servers, self.scopes, strict=True):
@@ -70,7 +71,7 @@ class Cluster:
     def _member(self, role: Role, index: int, mode: str) -> FleetTranspiler:
         made, main, startup = FleetTranspiler(), fluid.Program(), fluid.Program()
         main.random_seed = startup.random_seed = 7
-        made.init(UserDefinedRoleMaker(index, role, 1, self.endpoints))
+        made.init(UserDefinedRoleMaker(index, role, self.trainers, self.endpoints))
         with fluid.program_guard(main, startup), fluid.unique_name.guard():
             minimized(made, mode)
         return made
@@ -143,6 +144,17 @@ def test_a_cluster_goes_on_at_another_number_of_servers(mode: str, tmp_path: Pat
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         for name, value in second.whole().items():
             np.testing.assert_allclose(value, at_end[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_schedule_goes_on_where_it_was_with_another_number_of_trainers(tmp_path: Path) -> None:
+    with cluster(1, "async") as first:
+        for number in (0, 1):
+            first.step(number)
+        first.trainer.save_persistables(first.executor, tmp_path)
+        (steps,) = first.whole()["@LR_DECAY_COUNTER@.trainer_0"]
+    for scope in Cluster(2, "async", tmp_path, trainers=3).scopes:
+        counters = [scope.find_var(f"@LR_DECAY_COUNTER@.trainer_{trainer}") for trainer in range(3)]
+        assert sum(int(np.array(counter.get_tensor()).item()) for counter in counters) == steps > 1
 
 
 def test_a_save_that_one_server_cannot_write_leaves_the_one_before(
