@@ -18,12 +18,12 @@ from workbench.magics.dashboards import DashboardMagics
 from workbench.magics.programs import ProgramMagics
 from workbench.magics.runs import RunMagics
 from workbench.magics.steps import StepMagics
-from workbench.notebook.bars import draw_bars, draw_bars_as_before
 from workbench.notebook.dashboard.page.displayed import show_in, show_no_more
-from workbench.notebook.notices import show_as_before, show_plainly
-from workbench.notebook.session import session_of
-from workbench.notebook.sites import CellNames
-from workbench.notebook.tracebacks import UserLines
+from workbench.notebook.programs.session import session_of
+from workbench.notebook.steps.bars import draw_bars, draw_bars_as_before
+from workbench.notebook.telling.notices import show_as_before, show_plainly
+from workbench.notebook.telling.sites import CellNames
+from workbench.notebook.telling.tracebacks import UserLines
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench.experiments.launch.cluster import running
 from workbench.magics.arguments import parse
-from workbench.notebook.session import Session
+from workbench.notebook.programs.session import Session
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.standing import Ranks
 

@@ -17,9 +17,9 @@ from workbench.layers.layer import Layer
 from workbench.magics.arguments import options
 from workbench.magics.dashboards import targets
 from workbench.magics.runs import comparable
-from workbench.notebook.profiling import executors, feeds
-from workbench.notebook.session import Session
-from workbench.notebook.stepping import breakpoints, steppers
+from workbench.notebook.programs.session import Session
+from workbench.notebook.steps.profiling import executors, feeds
+from workbench.notebook.steps.stepping import breakpoints, steppers
 from workbench.optimizer.optimizer import Optimizer
 
 _LINE = re.compile(r"\s*(?:[\w, ]+=\s*)?(%%?\w+)\s+(.*)", re.DOTALL)  # `%program net`, `run = %train net`

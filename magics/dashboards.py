@@ -18,7 +18,7 @@ from workbench.layers.layer import Layer
 from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.page.dashboard import Dashboard, dashboard
 from workbench.notebook.dashboard.page.views import GraphView, PanelView, feeds, scopes, ssa
-from workbench.notebook.session import Session
+from workbench.notebook.programs.session import Session
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run, RecordedFunction, Layer)
 

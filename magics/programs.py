@@ -10,9 +10,9 @@ from IPython.display import display
 
 from workbench.experiments import Run
 from workbench.magics.arguments import parse
-from workbench.notebook.listing import Listing, Printed
-from workbench.notebook.session import Definition, Session
-from workbench.notebook.training import Asked, train
+from workbench.notebook.programs.listing import Listing, Printed
+from workbench.notebook.programs.session import Definition, Session
+from workbench.notebook.steps.training import Asked, train
 
 
 @magics_class

@@ -10,7 +10,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench.experiments import Comparison, Run, Runs, compare, runs
 from workbench.magics.arguments import parse
-from workbench.notebook.session import Session
+from workbench.notebook.programs.session import Session
 
 
 @magics_class

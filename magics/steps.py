@@ -8,9 +8,9 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from workbench.magics.arguments import parse
-from workbench.notebook.profiling import REPEAT, SHOWN, WARM_UP, StepProfile, profile_step
-from workbench.notebook.session import Session
-from workbench.notebook.stepping import Stepped, advance, begin, going_on, require_count
+from workbench.notebook.programs.session import Session
+from workbench.notebook.steps.profiling import REPEAT, SHOWN, WARM_UP, StepProfile, profile_step
+from workbench.notebook.steps.stepping import Stepped, advance, begin, going_on, require_count
 
 
 @magics_class

@@ -16,7 +16,7 @@ import workbench as wb
 from workbench import between, static
 from workbench.framework import names
 from workbench.framework.program.guard import static_mode
-from workbench.runtime.scope import Scope, scope_guard
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 Step = Callable[[], Any]
 

@@ -100,21 +100,21 @@ TENSOR = {
         "rank rot90 tril_indices triu_indices vsplit"
     ),
     "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
-    "workbench.ops.conv.channel_order": "unflatten",
+    "workbench.ops.conv.images.channel_order": "unflatten",
     "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
     "workbench.ops.tensor.slicing": "slice strided_slice",
     "workbench.ops.index.along_axis": "put_along_axis take_along_axis",
     "workbench.ops.index.coordinates": "gather_nd scatter_nd_add",
     "workbench.ops.index.gather": "gather index_add index_select",
     "workbench.ops.index.scatter": "scatter",
-    "workbench.ops.index.sort": "argsort sort topk",
-    "workbench.ops.index.buckets": "bucketize histogram searchsorted",
-    "workbench.ops.index.diagonals": "diag_embed diagonal_scatter",
-    "workbench.ops.index.filling": "index_fill index_put multiplex scatter_nd select_scatter shard_index take",
-    "workbench.ops.index.order_statistics": (
+    "workbench.ops.index.order.sort": "argsort sort topk",
+    "workbench.ops.index.order.buckets": "bucketize histogram searchsorted",
+    "workbench.ops.index.composed.diagonals": "diag_embed diagonal_scatter",
+    "workbench.ops.index.composed.filling": "index_fill index_put multiplex scatter_nd select_scatter shard_index take",
+    "workbench.ops.index.order.order_statistics": (
         "index_sample kthvalue median mode nanmedian nanquantile quantile repeat_interleave"
     ),
-    "workbench.ops.index.parts": "as_strided combinations crop tolist unfold=windows",
+    "workbench.ops.index.composed.parts": "as_strided combinations crop tolist unfold=windows",
 }
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
@@ -163,17 +163,17 @@ FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
     "workbench.ops.tensor.sequence": "sequence_mask",
     "workbench.ops.random.dropout": "dropout dropout2d dropout3d",
     "workbench.ops.nn.alpha_dropout": "alpha_dropout",
-    "workbench.ops.conv.conv": "conv2d conv2d_transpose",
-    "workbench.ops.conv.conv1d": "conv1d conv1d_transpose",
-    "workbench.ops.conv.conv3d": "conv3d conv3d_transpose",
-    "workbench.ops.conv.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
-    "workbench.ops.conv.pool1d": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d",
-    "workbench.ops.conv.pool3d": "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d",
-    "workbench.ops.conv.unpool": "max_unpool1d max_unpool2d max_unpool3d",
+    "workbench.ops.conv.convolutions.conv": "conv2d conv2d_transpose",
+    "workbench.ops.conv.convolutions.conv1d": "conv1d conv1d_transpose",
+    "workbench.ops.conv.convolutions.conv3d": "conv3d conv3d_transpose",
+    "workbench.ops.conv.pools.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
+    "workbench.ops.conv.pools.pool1d": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d",
+    "workbench.ops.conv.pools.pool3d": "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d",
+    "workbench.ops.conv.pools.unpool": "max_unpool1d max_unpool2d max_unpool3d",
     "workbench.ops.tensor.pad": "pad zeropad2d",
-    "workbench.ops.conv.interpolate": "interpolate upsample",
-    "workbench.ops.conv.patches": "fold unfold",
-    "workbench.ops.conv.channel_order": "channel_shuffle pixel_shuffle pixel_unshuffle",
+    "workbench.ops.conv.images.interpolate": "interpolate upsample",
+    "workbench.ops.conv.images.patches": "fold unfold",
+    "workbench.ops.conv.images.channel_order": "channel_shuffle pixel_shuffle pixel_unshuffle",
 }
 
 NN = {  # `workbench.nn`
@@ -225,7 +225,7 @@ STATIC = {
     "workbench.framework.program.variable": "Variable",
     "workbench.framework.program.guard": ("program_guard default_main_program default_startup_program"),
     "workbench.autodiff": "append_backward gradients",
-    "workbench.runtime.scope": "Scope global_scope scope_guard",
+    "workbench.runtime.storage.scope": "Scope global_scope scope_guard",
     "workbench.executors.api.executor": "Executor",
     "workbench.executors.api.parallel": "ParallelExecutor",
     "workbench.executors.api.compiled": "CompiledProgram",
@@ -333,7 +333,7 @@ BASE = {  # `workbench.base`
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
     "workbench.graph.strategy": "BuildStrategy",
     "workbench.runtime.devices": "cpu_places cuda_places is_compiled_with_cuda",
-    "workbench.runtime.scope": "Scope global_scope scope_guard",
+    "workbench.runtime.storage.scope": "Scope global_scope scope_guard",
 }
 
 BASE_DYGRAPH = {  # `workbench.base.dygraph`

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.browser.lab_server import chromium
-from workbench.notebook.figures.folding import fold_message
+from workbench.notebook.figures.graphs.folding import fold_message
 
 SIZE = {"width": 1100, "height": 1000}
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -9,8 +9,8 @@ from tests.notebook.figure_messages import sample_message
 from workbench.executors.planning.shapes import Shapes
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.notebook.dashboard.watching.graph_message import graph_message
-from workbench.notebook.figures.graph import times_of
-from workbench.notebook.figures.layout import layout
+from workbench.notebook.figures.graphs.graph import times_of
+from workbench.notebook.figures.graphs.layout import layout
 
 pytestmark = pytest.mark.browser
 

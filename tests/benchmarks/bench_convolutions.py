@@ -25,7 +25,7 @@ from workbench.executors.lowering.tape.conv.convolutions import (
     form_of,
     input_gradient,
 )
-from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address

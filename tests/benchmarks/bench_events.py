@@ -29,7 +29,7 @@ from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope, scope_guard
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 CHECKS = 1_000_000
 

@@ -15,7 +15,7 @@ import numpy as np
 from tests.benchmarks.bench_convolutions import Rows, seconds
 from tests.native.kernels.test_pooling import ATTRS, write
 from workbench.executors.lowering.tape.conv.pooling import pool2d, pool2d_grad
-from workbench.ops.conv.pool import POOL
+from workbench.ops.conv.pools.pool import POOL
 
 PAIRS: dict[str, Any] = {"ksize": [2, 2], "strides": [2, 2]}
 THREES: dict[str, Any] = {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1, 1, 1]}

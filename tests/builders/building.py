@@ -10,7 +10,7 @@ from workbench.executors.api.executor import Executor
 from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.program.guard import static_mode
 from workbench.framework.program.program import Program
 from workbench.optimizer import lr
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 keys = st.text(max_size=6) | st.sampled_from(["$tensor", "$tuple", "a/b", "__metadata__", "a"]) | st.integers()
 leaves = (

@@ -38,7 +38,7 @@ from workbench.ops.loss.losses import mse_loss
 from workbench.ops.random.dropout import dropout
 from workbench.optimizer import Adam, lr
 from workbench.optimizer.optimizer import Optimizer
-from workbench.runtime.scope import Scope, global_scope, scope_guard
+from workbench.runtime.storage.scope import Scope, global_scope, scope_guard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
@@ -449,7 +449,7 @@ import os, sys
 import numpy as np
 from workbench.checkpoint.program_files import save
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import global_scope
+from workbench.runtime.storage.scope import global_scope
 
 program = Program()
 for i in range(40):

@@ -12,7 +12,7 @@ from tests.executors.models import Model, regression
 from workbench import errors
 from workbench.framework.names import guard
 from workbench.framework.program.guard import static_mode
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 static = wb.static
 

@@ -10,7 +10,7 @@ import workbench as wb
 from workbench import static
 from workbench.framework.names import guard
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope, scope_guard
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 
 @pytest.fixture(autouse=True)

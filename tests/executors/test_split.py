@@ -21,7 +21,7 @@ from workbench.executors.feeding.feed import Feed
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.feeding.split import Splitter, split_sizes
 from workbench.framework.program.program import Program
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 CEIL = [
     (3, 2, [2, 1]),

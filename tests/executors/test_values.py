@@ -17,7 +17,7 @@ from tests.executors.models import Model, regression
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound
 from workbench.framework.op.record import OPS, find_op
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 pytestmark = pytest.mark.usefixtures("either")
 

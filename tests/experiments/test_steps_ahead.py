@@ -18,7 +18,8 @@ from workbench import static
 from workbench.checkpoint.program_files import document_of
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.api.executor import Executor
-from workbench.experiments.training import ahead, train
+from workbench.experiments.training import train
+from workbench.experiments.training.loops import ahead
 from workbench.framework.text.deserialize import program_from_dict
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.lr.schedule import ConstantRate

@@ -10,7 +10,7 @@ import numpy as np
 import workbench as wb
 import workbench.nn.functional as F
 from workbench.framework.program.guard import static_mode
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 BATCH, CLASSES = 8, 3
 

@@ -11,7 +11,7 @@ import workbench.nn.functional as F
 from workbench import nn, static
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework.program.guard import static_mode
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class Net(nn.Layer):

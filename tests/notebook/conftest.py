@@ -14,7 +14,7 @@ from traitlets.config import Config
 
 from workbench.framework import names
 from workbench.framework.program import guard
-from workbench.runtime.scope import Scope, scope_guard
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 IMPORTS = """
 import numpy as np

@@ -12,7 +12,7 @@ from workbench import events
 from workbench.experiments.bench.workloads import Training
 from workbench.graph.columns import columns
 from workbench.graph.ssa import COLLECTIVES
-from workbench.notebook.figures.folding import fold_message
+from workbench.notebook.figures.graphs.folding import fold_message
 
 
 def i32(values: Sequence[Any]) -> np.ndarray:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.notebook.conftest import Notebook
 from workbench.experiments.run import Run
-from workbench.experiments.training import progress
-from workbench.notebook import bars
+from workbench.experiments.training.loops import progress
+from workbench.notebook.steps import bars
 
 
 @pytest.fixture

@@ -35,23 +35,23 @@ from workbench.executors.api.parallel import ParallelExecutor
 from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, started, training
 from workbench.framework import names
 from workbench.framework.program.guard import static_mode
-from workbench.notebook.figures.boxes import first_boxes
-from workbench.notebook.figures.curves import curves
 from workbench.notebook.figures.facts import Nodes, longest, parts, summed
-from workbench.notebook.figures.feeds import feeds
-from workbench.notebook.figures.folding import NODES
-from workbench.notebook.figures.graph import graph
-from workbench.notebook.figures.groups import groups_of, repeats
-from workbench.notebook.figures.layout import HEIGHT, WIDTH, GraphPicture, layout
+from workbench.notebook.figures.graphs.boxes import first_boxes
+from workbench.notebook.figures.graphs.folding import NODES
+from workbench.notebook.figures.graphs.graph import graph
+from workbench.notebook.figures.graphs.groups import groups_of, repeats
+from workbench.notebook.figures.graphs.layout import HEIGHT, WIDTH, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, number_text, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ROLES
-from workbench.notebook.figures.scopes import scopes
+from workbench.notebook.figures.panels.curves import curves
+from workbench.notebook.figures.panels.feeds import feeds
+from workbench.notebook.figures.panels.scopes import scopes
+from workbench.notebook.figures.panels.timeline import rows_of, timeline
 from workbench.notebook.figures.text import describe
-from workbench.notebook.figures.timeline import rows_of, timeline
 from workbench.notebook.figures.write import png, save, svg
 from workbench.ops.math.reductions.reduce import mean
 from workbench.optimizer.rules.sgd import SGD
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 Message = dict[str, Any]
 
@@ -595,7 +595,7 @@ def test_the_same_message_gives_the_same_bytes(tiny: Real, monkeypatch: pytest.M
 
 
 def test_nothing_of_pyplot_is_needed(tiny: Real) -> None:
-    code = "import sys, workbench.notebook.figures.graph, workbench.notebook.figures.write; "
+    code = "import sys, workbench.notebook.figures.graphs.graph, workbench.notebook.figures.write; "
     code += "print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"

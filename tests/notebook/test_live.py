@@ -15,8 +15,8 @@ from tests.experiments.pictures import SVG, drawings
 from tests.notebook.magics.test_program import Text
 from workbench.cli.headless import this_python
 from workbench.experiments import Run
-from workbench.notebook import live
-from workbench.notebook.live import LiveView, watch
+from workbench.notebook.steps import live
+from workbench.notebook.steps.live import LiveView, watch
 
 
 class Shown:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.framework.notice import Notice, say, tell
-from workbench.notebook.notices import show_as_before, show_plainly
+from workbench.notebook.telling.notices import show_as_before, show_plainly
 
 
 def notice_and_line() -> None:

@@ -16,7 +16,7 @@ from workbench.framework.program.program import Program
 from workbench.graph.beyond import BETWEEN_PROCESSES, meets_servers
 from workbench.graph.ssa import COLLECTIVES
 from workbench.notebook.figures.facts import Nodes
-from workbench.notebook.figures.layout import layout
+from workbench.notebook.figures.graphs.layout import layout
 from workbench.ops.distributed import exchange, servers, tables  # noqa: F401  (they declare what is asked for here)
 
 COLORS = Path(__file__).resolve().parent.parent.parent / "assets" / "src" / "draw" / "colors.js"

@@ -28,7 +28,7 @@ from workbench.framework.notice import Notice
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Cost
 from workbench.runtime.arena import Arena
-from workbench.runtime.bucket import bucket_of
+from workbench.runtime.storage.bucket import bucket_of
 
 PATIENCE = 20.0  # seconds until a test gives up, on however busy a machine
 PARTS = list[dict[str, np.ndarray]]

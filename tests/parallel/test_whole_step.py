@@ -25,7 +25,7 @@ from workbench.executors.lowering.tape import writer
 from workbench.executors.running import whole_step as module
 from workbench.executors.running.step import bound_step
 from workbench.runtime.native.arrays import array_layout
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.words.codes import PAUSED
 
 OPTIMIZERS = [wb.optimizer.SGD, wb.optimizer.Momentum, wb.optimizer.Adam, wb.optimizer.AdamW]

@@ -26,7 +26,7 @@ from workbench.errors import ExecutionError, InvalidArgument, InvalidType, Preco
 from workbench.executors.feeding.split import split_sizes
 from workbench.experiments.launch import cluster
 from workbench.experiments.launch.cluster import TrainingCluster
-from workbench.experiments.training import ahead
+from workbench.experiments.training.loops import ahead
 from workbench.parallel.cluster import engines
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_calls import message

@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import pytest
 
-from workbench.runtime.bucket import Bucket
-from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.storage.bucket import Bucket
+from workbench.runtime.storage.tensor import LoDTensor, Moves
 
 
 @pytest.fixture(params=["alone", "in a bucket"])

@@ -23,7 +23,7 @@ from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.runtime import undisturbed as module
 from workbench.runtime.blas import OneBlasThread
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 from workbench.runtime.undisturbed import hands, in_one_call, undisturbed
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from tests.servers.job import free_endpoints
 from workbench import static
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope
 from workbench.runtime.servers.standing import leave_servers
+from workbench.runtime.storage.scope import Scope
 
 Programs = tuple[Program, Program]
 __all__ = ["free_endpoints", "running"]

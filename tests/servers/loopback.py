@@ -9,10 +9,10 @@ import numpy as np
 from tests.servers.hand_made import server_programs
 from workbench import static
 from workbench.framework.program.remote import SERVER
-from workbench.parallel.servers.blocks import duty_of
-from workbench.parallel.servers.keeper import CheckpointKeeper
-from workbench.parallel.servers.server import ParameterServer
-from workbench.parallel.servers.values import Values
+from workbench.parallel.servers.serving.blocks import duty_of
+from workbench.parallel.servers.serving.keeper import CheckpointKeeper
+from workbench.parallel.servers.serving.server import ParameterServer
+from workbench.parallel.servers.serving.values import Values
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Listener, Question, understood
 

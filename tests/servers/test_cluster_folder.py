@@ -18,7 +18,7 @@ from workbench.checkpoint.files import write_tensors
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.fluid.incubate.fleet.base.role_maker import Role, UserDefinedRoleMaker
 from workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler import FleetTranspiler, StrategyFactory
-from workbench.parallel.servers import server as serving
+from workbench.parallel.servers.serving import server as serving
 from workbench.runtime.servers.standing import leave_servers
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from workbench.errors import PeerTimeout
-from workbench.parallel.servers import links
-from workbench.parallel.servers.exchange import Share
-from workbench.parallel.servers.geo import GeoExchange
+from workbench.parallel.servers.asking import links
+from workbench.parallel.servers.asking.exchange import Share
+from workbench.parallel.servers.asking.geo import GeoExchange
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Reply
 

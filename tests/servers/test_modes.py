@@ -18,10 +18,10 @@ from workbench import fluid
 from workbench.checkpoint.files import read_tensors
 from workbench.executors.running.engine.step_runner import StepRunner
 from workbench.framework.program.program import Program
-from workbench.parallel.servers.links import checkpoint_servers
+from workbench.parallel.servers.asking.links import checkpoint_servers
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from tests.servers.loopback import ENDPOINT, Asked, Loopback
 from workbench import events
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet
-from workbench.parallel.servers.keeper import CheckpointKeeper
+from workbench.parallel.servers.serving.keeper import CheckpointKeeper
 from workbench.runtime.servers.messages import Message
 
 ASYNC = 1

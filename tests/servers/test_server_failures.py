@@ -13,8 +13,8 @@ from tests.servers.loopback import ENDPOINT, Loopback, Silence
 from tests.servers.test_server import ASYNC, joined
 from workbench.checkpoint.files import write_tensors
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.parallel.servers import server as servers
-from workbench.parallel.servers.keeper import FORMAT, CheckpointKeeper
+from workbench.parallel.servers.serving import server as servers
+from workbench.parallel.servers.serving.keeper import FORMAT, CheckpointKeeper
 
 
 @pytest.fixture(autouse=True)

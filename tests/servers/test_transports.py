@@ -15,9 +15,9 @@ import pytest
 from tests.processes.ranks import run_ranks
 from tests.servers import contract
 from workbench.errors import InvalidArgument, PeerFailed, Unavailable
-from workbench.parallel.servers.credentials import Credentials, credentials, is_loopback
-from workbench.parallel.servers.grpc_transport import GrpcConnection, GrpcListener
-from workbench.parallel.servers.process import is_gone, own_process
+from workbench.parallel.servers.transports.credentials import Credentials, credentials, is_loopback
+from workbench.parallel.servers.transports.grpc_transport import GrpcConnection, GrpcListener
+from workbench.parallel.servers.transports.process import is_gone, own_process
 from workbench.runtime.servers.messages import Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener
 
@@ -41,7 +41,7 @@ def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_messa
         import numpy as np
         from mpi4py import MPI
         from tests.servers import contract
-        from workbench.parallel.servers import mpi_transport
+        from workbench.parallel.servers.transports import mpi_transport
         from workbench.runtime.servers.messages import Message, encoded, encoded_head
 
         comm = MPI.COMM_SELF.Dup()
@@ -73,7 +73,8 @@ def test_an_interrupt_anywhere_in_a_long_message_leaves_the_next_one_whole() -> 
         import numpy as np
         from mpi4py import MPI
         from tests.servers import contract
-        from workbench.parallel.servers import buffers, mpi_transport
+        from workbench.parallel.servers.transports import buffers
+        from workbench.parallel.servers.transports import mpi_transport
         from workbench.runtime.servers.messages import Message
 
         def interrupt_at(count):                              # the count-th line that runs in the transport
@@ -124,7 +125,7 @@ def test_mpi_keeps_the_contract() -> None:
         """
         from mpi4py import MPI
         from tests.servers import contract
-        from workbench.parallel.servers.mpi_transport import MpiConnection, MpiListener
+        from workbench.parallel.servers.transports.mpi_transport import MpiConnection, MpiListener
 
         def over_mpi():
             comm = MPI.COMM_SELF.Dup()

@@ -19,7 +19,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.reading.prune import prune
 from workbench.framework.program.variable import Variable
 from workbench.framework.text.serialize import program_from_dict
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 INFERENCE = "inference"
 

@@ -31,7 +31,7 @@ from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.text.serialize import program_from_dict
-from workbench.runtime.scope import global_scope
+from workbench.runtime.storage.scope import global_scope
 
 MODEL = "__model__"
 Folder = str | os.PathLike[str]

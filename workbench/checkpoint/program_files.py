@@ -34,7 +34,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.text.serialize import program_to_dict
 from workbench.framework.values.portable import config_of
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 PARAMS, MODEL = ".wbparams", ".wbmodel"
 DEFAULT_FILE = "variables" + PARAMS

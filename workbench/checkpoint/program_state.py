@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, InvalidType, NotFound, Preconditio
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Parameter, Variable
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 MODES = ("all", "param", "opt")
 

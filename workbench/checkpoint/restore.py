@@ -17,7 +17,7 @@ from workbench.framework.program.roles import OpRole
 from workbench.framework.program.variable import Variable
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import ConstantRate
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 from workbench.runtime.undisturbed import undisturbed
 
 

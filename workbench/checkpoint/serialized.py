@@ -22,7 +22,7 @@ from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.text.serialize import program_from_dict
-from workbench.runtime.scope import global_scope
+from workbench.runtime.storage.scope import global_scope
 
 Variables = Variable | Sequence[Variable]
 

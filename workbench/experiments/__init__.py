@@ -7,7 +7,7 @@ from workbench.experiments.launch.sweep import Sweep, sweep
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.run import Run
 from workbench.experiments.tables.run_table import Runs, runs
-from workbench.experiments.training.model_checkpoint import ModelCheckpoint
+from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint
 from workbench.experiments.training.train import train
 
 __all__ = [

@@ -18,7 +18,7 @@ from workbench.jit.recorded_step import RecordedStep
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
 from workbench.runtime.devices import cpu_places
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 Inspectable: TypeAlias = ParallelExecutor | CompiledProgram | RecordedStep
 

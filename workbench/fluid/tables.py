@@ -32,7 +32,7 @@ LAYERS = {  # `workbench.fluid.layers`
     "workbench.builders.nn.norm": "batch_norm layer_norm",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.index.gather": "gather",
-    "workbench.ops.index.sort": "argsort topk",
+    "workbench.ops.index.order.sort": "argsort topk",
     "workbench.ops.loss.losses": "mse_loss square_error_cost",
     "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
     "workbench.ops.math.arithmetic": "pow",
@@ -108,7 +108,7 @@ COMPILER = {  # `workbench.fluid.compiler`
 
 EXECUTOR = {  # `workbench.fluid.executor`
     "workbench.executors.api.executor": "Executor",
-    "workbench.runtime.scope": "global_scope scope_guard",
+    "workbench.runtime.storage.scope": "global_scope scope_guard",
 }
 
 PARAM_ATTR = {"workbench.builders.param_attr": "ParamAttr"}  # `workbench.fluid.param_attr`
@@ -188,7 +188,7 @@ FLUID = {  # `workbench.fluid`
     "workbench.ops.index.embedding": "one_hot",
     "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
     "workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler",
-    "workbench.runtime.tensor": "LoDTensor Tensor=LoDTensor",
+    "workbench.runtime.storage.tensor": "LoDTensor Tensor=LoDTensor",
 }
 
 MODULES = (
@@ -200,7 +200,7 @@ EITHER_MODE = {"core", "dygraph", "framework"}
 CORE = {  # `workbench.fluid.core`
     "workbench.dygraph.tensor.methods": "VarBase=Tensor",
     "workbench.framework.values.place": "CPUPlace CUDAPlace",
-    "workbench.runtime.scope": "Scope",
+    "workbench.runtime.storage.scope": "Scope",
 }
 
 FRAMEWORK = {  # `workbench.fluid.framework`

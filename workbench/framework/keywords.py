@@ -1,7 +1,7 @@
 """`conv2d() got an unexpected keyword argument 'num_filter'` gets the keyword that was meant.
 
 Python suggests keywords from 3.13 on, if they are spelt alike. `lr` for `learning_rate` is not, and before Python says
-nothing at all: where a cell fails `notebook.tracebacks` asks here, and for scripts `suggest_in_scripts` does.
+nothing at all: where a cell fails `notebook.telling.tracebacks` asks here, and for scripts `suggest_in_scripts` does.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.captured_tensor import CapturedTensor
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 
 class RecordedForward(RecordedStep):

@@ -30,7 +30,7 @@ from workbench.jit.values.arguments import Arguments
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.precision.auto_cast import AutoCastRecorder
 from workbench.precision.policy import Policy
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 _KEPT = 32  # recordings of one function for arguments of the same kinds
 

@@ -31,8 +31,8 @@ from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.jit.values.expectation import Expectation
 from workbench.jit.values.shared_storage import fix_where_seen
 from workbench.optimizer.lr import LRScheduler
-from workbench.runtime.scope import Scope
-from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.storage.scope import Scope
+from workbench.runtime.storage.tensor import LoDTensor, Moves
 from workbench.runtime.undisturbed import undisturbed
 
 _new_tensor = Tensor.__new__

@@ -11,7 +11,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import Unimplemented
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType
-from workbench.runtime.scope import global_scope
+from workbench.runtime.storage.scope import global_scope
 
 
 def set_value(tensor: Any, value: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.errors import InvalidArgument
 from workbench.framework.values.dtype import float32
 from workbench.metrics.metric import Metric, as_array
-from workbench.ops.index.sort import topk
+from workbench.ops.index.order.sort import topk
 from workbench.ops.math.compare import equal
 from workbench.ops.math.reductions.extreme import argmax
 

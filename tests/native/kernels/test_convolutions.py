@@ -19,7 +19,7 @@ from workbench.executors.lowering.tape.conv.convolutions import (
     input_gradient,
     suits_samples,
 )
-from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
 

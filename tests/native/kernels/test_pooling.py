@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.native.kernels.test_convolutions import Writer
 from workbench.executors.lowering.tape.conv import pooling
 from workbench.executors.lowering.tape.conv.pooling import pool2d, pool2d_grad
-from workbench.ops.conv.pool import POOL, SPREAD
+from workbench.ops.conv.pools.pool import POOL, SPREAD
 
 ATTRS: dict[str, Any] = {
     "pooling_type": "max", "ksize": [1, 1], "strides": [1, 1], "paddings": [0, 0, 0, 0],

@@ -24,7 +24,7 @@ from workbench.notebook.dashboard.model.subject import Subject
 from workbench.notebook.dashboard.page.publisher import Publisher
 from workbench.notebook.dashboard.watching.sampled_steps import SampledStep
 from workbench.notebook.dashboard.watching.samples import Samples, sample_message
-from workbench.notebook.profiling import profile_step
+from workbench.notebook.steps.profiling import profile_step
 
 ModelOf = Callable[[Any], Model]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.notebook.conftest import Notebook
 from workbench.framework.names import UniqueNameGenerator
 from workbench.framework.program.program import Program
-from workbench.notebook.extend import counters_after
+from workbench.notebook.programs.extend import counters_after
 
 NET = """%%static_program net --seed 1
 x = static.data("x", [None, 4])

@@ -16,7 +16,7 @@ from tests.notebook.magics.test_program import Text
 from workbench.errors import InvalidArgument
 from workbench.events import LISTENERS, OpRun, Step
 from workbench.executors.profiling.sums import of_kind
-from workbench.notebook.profiling import REPEAT, StepProfile
+from workbench.notebook.steps.profiling import REPEAT, StepProfile
 
 NET = """%%static_program net --seed 2
 x = static.data("x", [None, 4])

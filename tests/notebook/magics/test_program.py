@@ -6,7 +6,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
-from workbench.notebook.summary import Summary, memory_text
+from workbench.notebook.programs.summary import Summary, memory_text
 
 NET = """%%static_program net --test net_test
 x = static.data("x", [None, 4])

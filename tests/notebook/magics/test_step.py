@@ -12,7 +12,7 @@ from tests.notebook.magics.test_extension import completed
 from tests.notebook.magics.test_profile_step import NET, SETUP, weight
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.inspection.stepper import Stepper
-from workbench.notebook.stepping import Stepped
+from workbench.notebook.steps.stepping import Stepped
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
 from workbench.experiments.launch.cluster import TrainingCluster
-from workbench.notebook import training
+from workbench.notebook.steps import training
 
 NET = """%%static_program net --seed 2
 x = static.data("x", [None, 4])
@@ -88,7 +88,7 @@ def test_it_stops_in_front_of_a_nan(net: Notebook) -> None:
 
 
 def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.experiments.training.progress._watched", lambda: True)
+    monkeypatch.setattr("workbench.experiments.training.loops.progress._watched", lambda: True)
     net.run("run = %train net batches --steps 3 --fetch loss")
     assert "3/3" in net.printed
     net.run("run = %train net batches --steps 3 --fetch loss --quiet")

@@ -15,7 +15,7 @@ from tests.ops.programs import both, check_second_derivative, dynamic
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op
-from workbench.ops.conv import convolve
+from workbench.ops.conv.convolutions import convolve
 
 F = wb.nn.functional
 RNG = np.random.default_rng(31)

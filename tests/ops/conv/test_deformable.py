@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.builders.building import Session, program
 from workbench.framework.notice import Notice
-from workbench.ops.conv.deformable import deform_conv2d
+from workbench.ops.conv.convolutions.deformable import deform_conv2d
 
 RNG = np.random.default_rng(41)
 CASES: dict[str, dict[str, Any]] = {

@@ -16,8 +16,8 @@ import workbench as wb
 from tests.parallel.models import batch, classifier
 from workbench import static
 from workbench.errors import PreconditionNotMet
-from workbench.runtime import scope as scope_module
 from workbench.runtime.blas import OneBlasThread
+from workbench.runtime.storage import scope as scope_module
 
 PREPARED = """
 import atexit, os, sys, threading, time, weakref
@@ -121,7 +121,7 @@ run.stop()
 print(run.wait().state)
 """
 TORN = """
-from workbench.runtime import scope as scope_module
+from workbench.runtime.storage import scope as scope_module
 scope_module._FORK_PATIENCE = 0.1
 inside, leave = threading.Event(), threading.Event()
 

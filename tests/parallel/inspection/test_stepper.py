@@ -23,7 +23,7 @@ from workbench.errors import (
 )
 from workbench.executors.inspection.stepper import NodeRun, Stepper
 from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 pytestmark = in_both
 

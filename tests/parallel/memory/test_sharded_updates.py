@@ -13,8 +13,8 @@ from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
 from workbench.executors.replicas import replicated_values
-from workbench.runtime.bucket import Bucket
 from workbench.runtime.native import library
+from workbench.runtime.storage.bucket import Bucket
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "sgd": lambda: wb.optimizer.SGD(0.1),

@@ -13,7 +13,7 @@ from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
-from workbench.ops.conv.pool import adaptive_avg_pool2d, adaptive_max_pool2d, avg_pool2d, max_pool2d
+from workbench.ops.conv.pools.pool import adaptive_avg_pool2d, adaptive_max_pool2d, avg_pool2d, max_pool2d
 from workbench.ops.index.embedding import one_hot as one_hot_codes
 from workbench.ops.index.label import IGNORE_INDEX
 from workbench.ops.loss.cross_entropy import cross_entropy as class_losses

@@ -13,8 +13,8 @@ from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
 from workbench.ops.arguments import one_int, pair
-from workbench.ops.conv import conv as ops
-from workbench.ops.conv.deformable import deform_conv2d as deformed
+from workbench.ops.conv.convolutions import conv as ops
+from workbench.ops.conv.convolutions.deformable import deform_conv2d as deformed
 from workbench.ops.math.arithmetic import ADD
 from workbench.ops.tensor.shape import reshape
 

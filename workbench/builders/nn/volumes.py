@@ -12,7 +12,7 @@ from workbench.errors import InvalidArgument
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
 from workbench.ops.arguments import one_int
-from workbench.ops.conv import conv3d as ops
+from workbench.ops.conv.convolutions import conv3d as ops
 from workbench.ops.conv.volumes import triple
 
 

@@ -14,7 +14,7 @@ from workbench.ops.index.gather import GATHER
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE
 from workbench.ops.tensor.tile import broadcast_to
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:

@@ -17,7 +17,7 @@ from workbench.graph.loss import check_loss, loss_of
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 
 class CompiledProgram(Debugging):

@@ -10,7 +10,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.planning.cache import Cache
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import Place
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 _SCOPES = 8  # an engine keeps the values of its scope
 _PROGRAMS = 64  # of each scope

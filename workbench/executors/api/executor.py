@@ -27,8 +27,8 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.devices import require_gpu
 from workbench.runtime.ending import require_time
-from workbench.runtime.scope import Scope, global_scope
 from workbench.runtime.servers.standing import leave_servers
+from workbench.runtime.storage.scope import Scope, global_scope
 
 _Newest = tuple[int, int, Scope | None, Engine | None]  # uid and version of a program, and what runs it in a scope
 

@@ -11,7 +11,7 @@ from workbench.executors.fetching.fetch import split_optimize_ops
 from workbench.executors.running.engine.pruned import pruned_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class RunsPrograms(Protocol):

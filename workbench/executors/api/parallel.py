@@ -16,7 +16,7 @@ from workbench.framework.program.program import Program
 from workbench.graph.loss import check_loss
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import discover
-from workbench.runtime.scope import Scope, global_scope
+from workbench.runtime.storage.scope import Scope, global_scope
 
 
 class ParallelExecutor(Debugging):

@@ -25,7 +25,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.quiet import quietly
 from workbench.framework.values.spec import shape_text
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 Feed = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 

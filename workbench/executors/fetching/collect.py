@@ -13,7 +13,7 @@ from workbench.errors import PreconditionNotMet
 from workbench.executors.fetching.merge import Merger, merge
 from workbench.executors.lowering.binding import Binding
 from workbench.graph.ssa import Value
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import Call
 
 

@@ -13,7 +13,7 @@ from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.rows import dense
 from workbench.ops.flow.control_flow import Stack
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 
 def split_optimize_ops(fetch_list: Any) -> tuple[list[Any], list[Operator]]:

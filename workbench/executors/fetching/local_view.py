@@ -10,7 +10,7 @@ from workbench.executors.planning.memory.refs import Ref
 from workbench.framework.values.place import Place
 from workbench.framework.values.rows import dense
 from workbench.graph.ssa import Value
-from workbench.runtime.scope import Scope, ScopeVariable
+from workbench.runtime.storage.scope import Scope, ScopeVariable
 
 
 class Temporary:

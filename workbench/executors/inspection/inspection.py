@@ -22,8 +22,8 @@ from workbench.framework.values.place import Place
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.device import DeviceMemory
-from workbench.runtime.scope import Scope
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.scope import Scope
+from workbench.runtime.storage.tensor import LoDTensor
 
 
 class Inspection:

@@ -6,7 +6,7 @@ from workbench.executors.inspection.nan_finder import NotFinite, first_not_finit
 from workbench.executors.inspection.observed import Observation
 from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.watching.moment import Moment
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class Replay:

@@ -13,7 +13,7 @@ from workbench.executors.replicas.replicated_values import ReplicatedValues, cha
 from workbench.framework.program.failures import require_agreement, uninitialised
 from workbench.framework.values.spec import spec_of
 from workbench.graph.ssa import Value
-from workbench.runtime.tensor import LoDTensor, Moves
+from workbench.runtime.storage.tensor import LoDTensor, Moves
 
 
 class Held(NamedTuple):

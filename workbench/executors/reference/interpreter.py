@@ -11,9 +11,9 @@ from typing import Any
 from workbench.errors import Unavailable
 from workbench.executors.reference.step import InterpretedStep, Prepared, prepare
 from workbench.framework.program.program import Program
-from workbench.runtime.freed import give_back_freed
-from workbench.runtime.ownership import warn_of_overwriting
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.freed import give_back_freed
+from workbench.runtime.storage.ownership import warn_of_overwriting
+from workbench.runtime.storage.scope import Scope
 
 _ATTEMPTS = 100
 Give = Callable[[Any], Any]

@@ -29,10 +29,10 @@ from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import dense
 from workbench.framework.values.spec import spec_of
 from workbench.graph.loss import perhaps
-from workbench.runtime.ownership import owner_of
-from workbench.runtime.scope import Scope, ScopeVariable
 from workbench.runtime.servers.standing import applied, exchanges_of
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.ownership import owner_of
+from workbench.runtime.storage.scope import Scope, ScopeVariable
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from workbench.runtime.bucket import bucket_of
-from workbench.runtime.scope import Scope, ScopeVariable
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.bucket import bucket_of
+from workbench.runtime.storage.scope import Scope, ScopeVariable
+from workbench.runtime.storage.tensor import LoDTensor
 
 
 class Replicas:

@@ -19,8 +19,8 @@ from workbench.executors.planning.plan import Plan
 from workbench.framework.op.record import find_op
 from workbench.graph.replicated import own_variables
 from workbench.graph.ssa import Node
-from workbench.runtime.bucket import Bucket
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.bucket import Bucket
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import Call
 
 Shards = tuple[Node, ...]

@@ -28,7 +28,7 @@ from workbench.framework.quiet import quietly
 from workbench.framework.values.rows import Patch, dense
 from workbench.graph.ssa import Graph
 from workbench.runtime.ending import require_time
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call, undisturbed
 
 Fill = Callable[[], Any]

@@ -21,7 +21,7 @@ from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
-from workbench.ops.conv.pool import max_pool2d
+from workbench.ops.conv.pools.pool import max_pool2d
 from workbench.ops.loss.softmax import softmax, softmax_with_cross_entropy
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.math.reductions.reduce import mean
@@ -31,7 +31,7 @@ from workbench.ops.tensor.transpose import transpose
 from workbench.optimizer.rules.adam import Adam
 from workbench.optimizer.rules.momentum import Momentum
 from workbench.optimizer.rules.sgd import SGD
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 CLASSES = 10
 SEED = 7

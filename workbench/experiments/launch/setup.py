@@ -25,7 +25,7 @@ from workbench.graph.loss import labelled_loss, loss_of
 from workbench.graph.options import Options
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import cpu_places
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 @dataclass(frozen=True)

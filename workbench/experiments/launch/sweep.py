@@ -19,8 +19,8 @@ from workbench.experiments.records.runs_file import RunsFile
 from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
 from workbench.experiments.tables.run_table import Runs, runs
-from workbench.experiments.training.progress import new_bar
-from workbench.experiments.training.settings import program_hash
+from workbench.experiments.training.loops.progress import new_bar
+from workbench.experiments.training.loops.settings import program_hash
 from workbench.framework.program.program import Program
 
 KEY, TRIAL = "sweep", "trial"  # settings under which a run of a sweep is found again

@@ -19,16 +19,16 @@ from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
-from workbench.experiments.training import begun
-from workbench.experiments.training.ahead import LoopAhead
-from workbench.experiments.training.batches import is_one_shot, length_of, require_batches
-from workbench.experiments.training.checkpoints import Restorable, read_checkpoint, write_checkpoint
-from workbench.experiments.training.layer_parts import of_layer, require_recorded
-from workbench.experiments.training.loop import Parts, TrainingLoop
-from workbench.experiments.training.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
-from workbench.experiments.training.progress import Bar, bar_of
-from workbench.experiments.training.settings import file_of, own_settings, settings_of
-from workbench.experiments.training.validation import ProgramValidation
+from workbench.experiments.training.layers.layer_parts import of_layer, require_recorded
+from workbench.experiments.training.loops import begun
+from workbench.experiments.training.loops.ahead import LoopAhead
+from workbench.experiments.training.loops.batches import is_one_shot, length_of, require_batches
+from workbench.experiments.training.loops.loop import Parts, TrainingLoop
+from workbench.experiments.training.loops.progress import Bar, bar_of
+from workbench.experiments.training.loops.settings import file_of, own_settings, settings_of
+from workbench.experiments.training.loops.validation import ProgramValidation
+from workbench.experiments.training.saving.checkpoints import Restorable, read_checkpoint, write_checkpoint
+from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss
@@ -38,7 +38,7 @@ from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
 from workbench.parallel.groups.writers import GroupWriters
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 DEFAULT_EPOCHS = 10
 _numbers = itertools.count(1)

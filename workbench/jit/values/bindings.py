@@ -18,8 +18,8 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.jit.values.shared_storage import SharedStorage, storage_of
-from workbench.runtime.scope import Scope
-from workbench.runtime.tensor import Moves
+from workbench.runtime.storage.scope import Scope
+from workbench.runtime.storage.tensor import Moves
 from workbench.runtime.undisturbed import Call
 
 _array_of = attrgetter("array")

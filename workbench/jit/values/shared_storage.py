@@ -16,7 +16,7 @@ import numpy as np
 from workbench.dygraph.aliases import tensors_on
 from workbench.dygraph.overwrites import memory_of, writes_to, written
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
 
 

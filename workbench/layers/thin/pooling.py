@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from workbench.layers.thin.function_layer import REQUIRED, function_layer
-from workbench.ops.conv import pool, pool1d, pool3d, unpool
+from workbench.ops.conv.pools import pool, pool1d, pool3d, unpool
 
 SEQUENCE, IMAGE, VOLUME = "wb.rand([1, 2, 6])", "wb.rand([1, 2, 6, 6])", "wb.rand([1, 2, 4, 4, 4])"
 WINDOW: dict[str, Any] = {"kernel_size": REQUIRED, "stride": None, "padding": 0}

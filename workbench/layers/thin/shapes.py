@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.layers.layer import Layer
 from workbench.layers.thin.function_layer import REQUIRED, function_layer
-from workbench.ops.conv import channel_order, patches
-from workbench.ops.conv.interpolate import interpolate
+from workbench.ops.conv.images import channel_order, patches
+from workbench.ops.conv.images.interpolate import interpolate
 from workbench.ops.math.products import distance
 from workbench.ops.nn import alpha_dropout
 from workbench.ops.random import dropout

@@ -9,9 +9,9 @@ from workbench.builders.initializers.initializer import Normal
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.layers.layer import Layer
 from workbench.ops.arguments import int_list
-from workbench.ops.conv.conv import conv2d, conv2d_transpose
-from workbench.ops.conv.conv1d import conv1d, conv1d_transpose
-from workbench.ops.conv.conv3d import conv3d, conv3d_transpose
+from workbench.ops.conv.convolutions.conv import conv2d, conv2d_transpose
+from workbench.ops.conv.convolutions.conv1d import conv1d, conv1d_transpose
+from workbench.ops.conv.convolutions.conv3d import conv3d, conv3d_transpose
 from workbench.ops.tensor.pad import pad
 
 MODES = ("zeros", "reflect", "replicate", "circular")

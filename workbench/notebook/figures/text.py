@@ -27,7 +27,7 @@ from workbench.notebook.figures.facts import (
 )
 from workbench.notebook.figures.numbers import number_text, seconds_text, shape_text
 from workbench.notebook.figures.palette import KINDS
-from workbench.notebook.summary import count, memory_text
+from workbench.notebook.programs.summary import count, memory_text
 
 _NAMES, _INPUTS, _VALUES = 6, 6, 8  # so many are listed; of the others, how many there are
 

@@ -18,8 +18,8 @@ from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, head, short_apart
 from workbench.experiments.tables.run_table import Runs
 from workbench.experiments.tables.run_table_text import titled
+from workbench.notebook.programs.summary import count
 from workbench.notebook.still import Still
-from workbench.notebook.summary import count
 
 MOST = 2000  # runs that the page gets
 PAGE = 15  # rows at a time

@@ -9,7 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import float32, int32
 from workbench.framework.values.spec import Spec, same_dim, shape_text
-from workbench.ops.index.sort import topk
+from workbench.ops.index.order.sort import topk
 
 
 def _infer(out: Spec, indices: Spec, label: Spec, zero_dim: bool) -> tuple[Spec, Spec, Spec]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.values.spec import shape_text
-from workbench.ops.conv.pool import avg_pool2d
+from workbench.ops.conv.pools.pool import avg_pool2d
 from workbench.ops.math.arithmetic import pow
 from workbench.ops.nn.norm import LAYER_NORM
 from workbench.ops.tensor.pad import PAD

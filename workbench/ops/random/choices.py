@@ -9,8 +9,8 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import shape_text
 from workbench.ops.arguments import has_value, one_int
-from workbench.ops.index.buckets import searchsorted
-from workbench.ops.index.sort import topk
+from workbench.ops.index.order.buckets import searchsorted
+from workbench.ops.index.order.sort import topk
 from workbench.ops.math.clip import clip
 from workbench.ops.math.reductions.cumulative import cumsum
 from workbench.ops.math.reductions.extreme import min as reduce_min

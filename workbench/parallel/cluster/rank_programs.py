@@ -26,7 +26,7 @@ from workbench.parallel.cluster.rank_steps import RankSteps
 from workbench.parallel.cluster.rank_work import Feeds, RankWork, Watcher
 from workbench.runtime.comm.mpi.world import world
 from workbench.runtime.devices import cpu_places
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class RankProgram(RankWork):

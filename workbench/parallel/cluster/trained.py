@@ -23,7 +23,7 @@ from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.engines import Asked
 from workbench.parallel.cluster.rank_errors import RankLost, cause_of
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 from workbench.runtime.undisturbed import undisturbed
 
 Arrays: TypeAlias = Mapping[str, np.ndarray]  # of a batch

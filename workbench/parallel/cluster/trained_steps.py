@@ -13,7 +13,7 @@ from workbench.framework.program.program import Program
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class StepsExecutor(ClusterExecutor):

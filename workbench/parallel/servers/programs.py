@@ -15,13 +15,13 @@ from workbench.framework.program.remote import SERVER
 from workbench.framework.values.spec import size_of
 from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.ops.distributed.servers import FETCH_BARRIER, RECV, SEND, SEND_BARRIER
-from workbench.parallel.servers.blocks import duty_of
-from workbench.parallel.servers.exchange import Pulled, ServerExchange, ServerTables, Share
-from workbench.parallel.servers.geo import GeoExchange
-from workbench.parallel.servers.keeper import CheckpointKeeper
-from workbench.parallel.servers.places import listen
-from workbench.parallel.servers.server import ParameterServer
-from workbench.parallel.servers.values import Values
+from workbench.parallel.servers.asking.exchange import Pulled, ServerExchange, ServerTables, Share
+from workbench.parallel.servers.asking.geo import GeoExchange
+from workbench.parallel.servers.serving.blocks import duty_of
+from workbench.parallel.servers.serving.keeper import CheckpointKeeper
+from workbench.parallel.servers.serving.server import ParameterServer
+from workbench.parallel.servers.serving.values import Values
+from workbench.parallel.servers.transports.places import listen
 from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
 from workbench.runtime.servers.standing import keep, keep_tables
 

@@ -11,7 +11,7 @@ from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.step.boundary import require_boundary
 from workbench.executors.running.step.state import StepState
 from workbench.executors.running.transaction import Fill
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class StepByHand:

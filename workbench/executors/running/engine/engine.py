@@ -43,7 +43,7 @@ from workbench.graph.strategy import Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.ending import require_time, the_end
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 _PRUNED = 16  # engines for pruned programs
 _numbers = itertools.count(1)

@@ -26,7 +26,7 @@ from workbench.executors.running.watching.report import Reporter
 from workbench.executors.running.watching.watch import Watched
 from workbench.executors.running.whole_step import WholeStep
 from workbench.runtime.servers.standing import applied, exchanges_of
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 StepFunction = Callable[[BoundStep, Fed, bool, bool], list[Any]]  # step, fed, return_numpy, merged
 Way = Callable[[BoundStep, Fed, bool], StepFunction]  # step, fed, merged

@@ -8,7 +8,7 @@ from workbench.errors import EnforceNotMet, PreconditionNotMet
 from workbench.executors.feeding.feed import fed_names
 from workbench.executors.running.step.state import StepState, is_mid_step
 from workbench.framework.program.program import Program
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 def refuse_in_mid_step(scope: Scope) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from workbench.errors import PreconditionNotMet
 from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.transaction import Broken
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 
 class Phase(Enum):
@@ -90,7 +90,8 @@ REACTIONS: dict[Phase, dict[Trigger, Reaction]] = {
     Phase.BROKEN: {**_BETWEEN, Trigger.RUN: Reaction.REFUSED, Trigger.FAILURE: Reaction.KEPT},
 }
 """A thread of another step waits. A fork that has waited for seconds goes on, and the child refuses to run in the scope
-(`runtime.scope`). A process that ends (`runtime.ending`) stops a step in front of its next row, or refuses to begin."""
+(`runtime.storage.scope`). A process that ends (`runtime.ending`) stops a step in front of its next row, or refuses to
+begin."""
 
 _MIDDLE = frozenset(phase for phase, to in REACTIONS.items() if to[Trigger.DROP] is Reaction.DEFERRED)
 

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
-from workbench.runtime.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor
 
 Arrays = dict[str, np.ndarray]
 Guard = Callable[[Callable[[], "Moment"]], object]  # see `Engine.guard`

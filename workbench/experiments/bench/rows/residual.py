@@ -10,7 +10,7 @@ from workbench.builders.nn.dense import fc
 from workbench.builders.nn.norm import batch_norm
 from workbench.experiments.bench.row import BenchRow
 from workbench.experiments.bench.workloads import CLASSES, Training, Workload, training
-from workbench.ops.conv.pool import max_pool2d
+from workbench.ops.conv.pools.pool import max_pool2d
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.nn.piecewise import relu
 from workbench.optimizer.rules.momentum import Momentum

@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, did_you_mean, one_of
 from workbench.executors.inspection.inspection import Inspection
 from workbench.experiments.launch.setup import Setup, loss_of
 from workbench.experiments.run import Run
-from workbench.experiments.training.model_checkpoint import ModelCheckpoint
+from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint
 from workbench.framework.program.program import Program
 from workbench.graph.strategy import ReduceStrategy
 from workbench.notebook.dashboard.model.settings import SETTINGS, checked

@@ -28,7 +28,7 @@ from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.dashboard.watching.unwatched import Unwatched
 from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
-from workbench.notebook.summary import memory_text
+from workbench.notebook.programs.summary import memory_text
 from workbench.parallel.cluster.trained import ClusterExecutor
 
 FLAGS = ("pause", "resume", "step", "stop")  # of a run that goes on: they only set flags

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from weakref import WeakSet
 
 from workbench.experiments.run import Run
-from workbench.experiments.training.begun import runs_of
+from workbench.experiments.training.loops.begun import runs_of
 from workbench.notebook.dashboard.model.subject import Subject
 
 

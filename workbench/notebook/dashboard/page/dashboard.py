@@ -18,9 +18,9 @@ from workbench.notebook.dashboard.model.subject import Subject, Target
 from workbench.notebook.dashboard.page.publisher import Publisher
 from workbench.notebook.dashboard.page.view import PanelView
 from workbench.notebook.dashboard.page.widget import Page
-from workbench.notebook.live import in_notebook
 from workbench.notebook.messages import Message
-from workbench.notebook.session import current_session, running_cell
+from workbench.notebook.programs.session import current_session, running_cell
+from workbench.notebook.steps.live import in_notebook
 
 
 class Dashboard:

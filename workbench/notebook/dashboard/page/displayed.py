@@ -14,7 +14,7 @@ from workbench.experiments.tables.run_table import Runs
 from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.page.dashboard import dashboard, live_runs
 from workbench.notebook.runs.table import RunTable
-from workbench.notebook.training import PRINTED
+from workbench.notebook.steps.training import PRINTED
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run)
 TABLES = (Runs, Sweep)

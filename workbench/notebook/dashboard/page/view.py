@@ -33,7 +33,7 @@ class PanelView:
         Raises:
             PreconditionNotMet: nothing has happened yet that it could show.
         """
-        from workbench.notebook.figures.draw import draw  # matplotlib takes a while to load
+        from workbench.notebook.figures.panels.draw import draw  # matplotlib takes a while to load
 
         return draw(self.panel, self.messages)
 

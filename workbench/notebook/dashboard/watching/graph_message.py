@@ -10,7 +10,7 @@ from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value
-from workbench.notebook.figures.folding import fold_message
+from workbench.notebook.figures.graphs.folding import fold_message
 from workbench.notebook.messages import Message, Table, column
 
 

@@ -17,7 +17,7 @@ from workbench.graph.options import Options
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.devices import cpu_places
-from workbench.runtime.scope import Scope
+from workbench.runtime.storage.scope import Scope
 
 O = TypeVar("O", bound=Options)  # noqa: E741
 

@@ -22,11 +22,11 @@ from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
-from workbench.parallel.servers.cluster_folder import save_cluster
+from workbench.parallel.servers.asking.cluster_folder import save_cluster
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.parallel.transpiler.mark import MARK
 from workbench.parallel.transpiler.server_mode.rate import is_counter
-from workbench.runtime.scope import global_scope
+from workbench.runtime.storage.scope import global_scope
 
 
 class NotPrepared(PreconditionNotMet, ValueError):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.ops.conv.windows import extent
 from workbench.runtime.words import convolution as words
 

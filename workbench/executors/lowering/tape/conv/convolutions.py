@@ -32,8 +32,14 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.ops.conv.conv import BACKPROP_FILTER, BACKPROP_INPUT, CONV2D, CONV2D_TRANSPOSE, DEPTHWISE_CONV2D
-from workbench.ops.conv.convolve import Geometry
+from workbench.ops.conv.convolutions.conv import (
+    BACKPROP_FILTER,
+    BACKPROP_INPUT,
+    CONV2D,
+    CONV2D_TRANSPOSE,
+    DEPTHWISE_CONV2D,
+)
+from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.ops.conv.windows import NCHW, SAME, both_pads, extent
 from workbench.runtime.words import convolution as words
 

@@ -10,8 +10,8 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.ops.conv.pool import POOL, SPREAD
-from workbench.ops.conv.pooling import Windows, bins, sliding
+from workbench.ops.conv.pools.pool import POOL, SPREAD
+from workbench.ops.conv.pools.pooling import Windows, bins, sliding
 from workbench.ops.conv.windows import NCHW, both_pads
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words import pooling as words

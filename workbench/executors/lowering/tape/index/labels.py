@@ -17,7 +17,7 @@ from workbench.framework.values.spec import normalize_axis
 from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
 from workbench.ops.index.gather import GATHER
 from workbench.ops.index.label import count_labels, pick_label, place_label
-from workbench.ops.index.sort import TOP_K
+from workbench.ops.index.order.sort import TOP_K
 from workbench.ops.loss.metric import ACCURACY
 from workbench.ops.math.reductions.extreme import ARG_MAX
 

@@ -21,7 +21,7 @@ from workbench.notebook.dashboard.watching.ranks.rank_graph import graphs_of_ran
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.dashboard.watching.unwatched import Unwatched
 from workbench.notebook.messages import Message, column
-from workbench.notebook.summary import count
+from workbench.notebook.programs.summary import count
 from workbench.parallel.cluster.trained import ClusterExecutor
 
 _SAMPLE_S = 0.3  # seconds between two steps that are looked at

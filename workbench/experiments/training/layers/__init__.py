@@ -1,0 +1,1 @@
+"""The loop for layers of dynamic mode."""

@@ -1,0 +1,1 @@
+"""The loop itself: what it is fed, where it is, what it evaluates in between."""

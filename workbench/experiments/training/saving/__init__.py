@@ -1,0 +1,1 @@
+"""Checkpoints of runs: written, restored, the best ones kept."""

@@ -1,0 +1,1 @@
+"""Graphs: nodes put together in boxes, where these go, and their picture."""

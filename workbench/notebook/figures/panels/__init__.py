@@ -1,0 +1,1 @@
+"""Panels of the dashboard as pictures, each by its name."""

@@ -1,0 +1,1 @@
+"""Programs built in cells: kept by name, built on each other, listed."""

@@ -1,0 +1,1 @@
+"""Steps made from cells: trained and watched live, profiled, gone through node by node."""

@@ -1,0 +1,179 @@
+"""What `%train` does: find the named things in the notebook, train, wait."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+from weakref import WeakSet
+
+from IPython.core.error import UsageError
+
+from workbench import experiments
+from workbench.errors import did_you_mean
+from workbench.experiments import ModelCheckpoint, Run
+from workbench.experiments.launch.cluster import running
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Variable
+from workbench.layers.layer import Layer
+from workbench.notebook.programs.session import Session
+from workbench.notebook.steps.live import in_notebook, watch
+from workbench.optimizer.optimizer import Optimizer
+from workbench.parallel.cluster.cluster import Cluster
+
+PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of `%train`, by the user's names.
+
+    Attributes:
+        fetch: names of Variables, or names inside the program; they label what the run records; if empty, the loss.
+        valid: the name of what gives validation data.
+        checkpoints: a folder; monitor, mode: of its `ModelCheckpoint`.
+        stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
+        loss, optimizer: names of a Layer's, with dots where they are in something else.
+        cluster: the name of a cluster, "" for the one that runs.
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    fetch: tuple[str, ...] = ()
+    devices: int | None = None
+    valid: str | None = None
+    valid_every: int | None = None
+    checkpoints: str | None = None
+    monitor: str | None = None
+    mode: Literal["min", "max"] | None = None
+    quiet: bool = False
+    stop_on_nan: bool = False
+    loss: str | None = None
+    optimizer: str | None = None
+    cluster: str | None = None
+
+    def check(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            UsageError: a number that is too small, an option that needs another one.
+        """
+        for option, number, least in (
+            ("--steps", self.steps, 0), ("--epochs", self.epochs, 0), ("--devices", self.devices, 1),
+            ("--valid-every", self.valid_every, 1),
+        ):  # fmt: skip
+            if number is not None and number < least:
+                raise UsageError(f"{option} takes a number of at least {least}, got {number}")
+        if self.valid_every is not None and self.valid is None:
+            raise UsageError("--valid-every needs validation data: --valid NAME")
+        if self.checkpoints is None and (self.monitor is not None or self.mode is not None):
+            raise UsageError("--monitor and --mode choose which checkpoint is best: they need --checkpoints FOLDER")
+
+    def kept(self) -> ModelCheckpoint | None:
+        """Which checkpoints are kept."""
+        if self.checkpoints is None:
+            return None
+        return ModelCheckpoint(self.checkpoints, self.monitor, self.mode or "min")
+
+
+def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
+    """Train the program or layer called `name` on the batches of what is called `loader`, and wait for the end.
+
+    Raises:
+        UsageError: an unknown name, a number that is too small.
+        Exception: what made the run fail.
+    """
+    __tracebackhide__ = True
+    asked.check()
+    target, options = _target(session, name, asked)
+    batches = _batches(session, loader)
+    live = in_notebook(session.shell) and not asked.quiet
+    run = experiments.train(
+        target,
+        batches,
+        asked.steps,
+        asked.epochs,
+        progress=False if asked.quiet or live else None,
+        name=name,
+        devices=asked.devices,
+        cluster=None if asked.cluster is None else _cluster(session, asked.cluster),
+        valid=None if asked.valid is None else _batches(session, asked.valid),
+        valid_every=asked.valid_every,
+        checkpoints=asked.kept(),
+        stop_on_nan=asked.stop_on_nan,
+        **options,
+    )
+    PRINTED.add(run)
+    return watch(run) if live else run.wait()
+
+
+def _target(session: Session, name: str, asked: Asked) -> tuple[Program | Layer, dict[str, Any]]:
+    """What is trained, and what `train` takes besides for its kind."""
+    given = session.namespace.get(name)
+    if isinstance(given, Layer):
+        return given, _of_layer(session, name, asked)
+    program = session.program(name)
+    if asked.loss is not None or asked.optimizer is not None:
+        raise UsageError(f"--loss and --optimizer are of a Layer; the program {name!r} has its own, by minimize")
+    variables = {label: _variable(session, program, label) for label in asked.fetch}
+    return program, {"fetch": variables or None, "startup": session.startups.get(program)}
+
+
+def _of_layer(session: Session, name: str, asked: Asked) -> dict[str, Any]:
+    if asked.loss is None or asked.optimizer is None:
+        known = [n for n, value in session.own().items() if isinstance(value, Optimizer)]
+        raise UsageError(
+            f"{name!r} is a Layer: say how it is trained, as in --loss F.cross_entropy --optimizer "
+            f"{known[-1] if known else 'NAME'}"
+        )
+    called = {label.rpartition(".")[2]: _dotted(session, label) for label in asked.fetch}
+    return {
+        "fetch": called or None,
+        "loss": _dotted(session, asked.loss),
+        "optimizer": _dotted(session, asked.optimizer),
+    }
+
+
+def _cluster(session: Session, name: str) -> Cluster:
+    chosen = session.own().get(name) if name else running()
+    if not isinstance(chosen, Cluster):
+        what = f"{name!r} is no cluster" if name else "no cluster runs"
+        raise UsageError(f"{what}; cluster = wb.distributed.cluster(2) starts one")
+    return chosen
+
+
+def _dotted(session: Session, name: str) -> Any:
+    """What the user calls `F.cross_entropy`."""
+    first, *others = name.split(".")
+    if first not in session.namespace:
+        raise UsageError(f"there is no {first!r}.{did_you_mean(first, session.own())}")
+    value = session.namespace[first]
+    for other in others:
+        if not hasattr(value, other):
+            raise UsageError(f"{name!r}: there is no {other!r}.{did_you_mean(other, dir(value))}")
+        value = getattr(value, other)
+    return value
+
+
+def _batches(session: Session, name: str) -> Any:
+    """What the user calls `name`, which gives batches."""
+    if name not in session.namespace:
+        hint = did_you_mean(name, session.loaders())
+        raise UsageError(f"there is no {name!r} to take batches from.{hint}")
+    batches = session.namespace[name]
+    if not hasattr(batches, "__iter__"):
+        raise UsageError(f"{name!r} is of type {type(batches).__name__} and gives no batches")
+    return batches
+
+
+def _variable(session: Session, program: Program, label: str) -> str:
+    """The name in `program` of what the user calls `label`."""
+    block = program.global_block()
+    value = session.namespace.get(label)
+    name = value.name if isinstance(value, Variable) else label
+    if block.has_var(name):
+        return name
+    mine = {n: v for n, v in session.namespace.items() if isinstance(v, Variable) and block.has_var(v.name)}
+    hint = did_you_mean(label, {*mine, *block.vars})
+    if isinstance(value, Variable):
+        raise UsageError(f"{label!r} is a variable of another program; {program.name!r} has no {name!r}.{hint}")
+    raise UsageError(f"program {program.name!r} has no variable {label!r}.{hint}")

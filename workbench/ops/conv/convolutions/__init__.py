@@ -1,0 +1,1 @@
+"""Convolutions of sequences, images and volumes."""

@@ -1,0 +1,1 @@
+"""Images resized, cut into patches, with entries moved between channels and pixels."""

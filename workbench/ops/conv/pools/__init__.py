@@ -1,0 +1,1 @@
+"""Pooling of sequences, images and volumes, and its inverse."""

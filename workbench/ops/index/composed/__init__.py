@@ -1,0 +1,1 @@
+"""Entries and parts of tensors picked or replaced by ops composed of others."""

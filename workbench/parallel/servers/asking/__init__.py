@@ -1,0 +1,1 @@
+"""A trainer's side: gradients pushed, parameters pulled, servers asked to save what they hold."""

@@ -1,0 +1,1 @@
+"""A server at work: what it holds, whose gradients it takes, its checkpoint."""

@@ -1,0 +1,1 @@
+"""What carries messages between trainers and servers, and who may send them."""

@@ -1,0 +1,221 @@
+"""Messages by gRPC, between processes that were started by hand: one method, bytes in and bytes out."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, Unavailable
+from workbench.parallel.servers.transports.credentials import Credentials, credentials, require_protection
+from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, decoded, encoded
+from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
+
+_SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
+_SHOWN = "authorization"
+_RETRIES = 4  # after the server was reached once
+_FIRST_PAUSE = 0.1  # seconds; every further one is twice as long
+_LOOK = 0.5  # seconds between looks at whether who asks is still there
+_GRACE = 5.0  # seconds for answers that are under way when a server ends
+
+
+def _grpc() -> ModuleType:
+    try:
+        import grpc
+    except ImportError as error:
+        raise Unavailable(
+            "servers and trainers that no MPI has started talk by gRPC: pip install 'workbench[ps]', or start them "
+            "together with `workbench launch --server_num S --worker_num T script.py`"
+        ) from error
+    module: ModuleType = grpc
+    return module
+
+
+def _options(most: int) -> list[tuple[str, int]]:
+    size = min(most + MAX_HEAD, (1 << 31) - 1)
+    return [
+        ("grpc.max_receive_message_length", size),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),  # the second server of a port is told so
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.max_metadata_size", 1 << 14),
+    ]
+
+
+class GrpcListener(Listener):
+    """A server's port.
+
+    Args:
+        endpoint: `ip:port`; port 0 takes a free one. askers: how many may wait for an answer at the same time.
+        held: whom it serves. most: bytes that the arrays of a message may have.
+
+    Attributes:
+        endpoint: with the port it has.
+
+    Raises:
+        InvalidArgument: it would serve everybody who reaches it. Unavailable: there is no gRPC, or the port is taken.
+    """
+
+    def __init__(self, endpoint: str, askers: int, held: Credentials | None = None, most: int = MAX_BYTES) -> None:
+        self._held = credentials() if held is None else held
+        require_protection(endpoint, self._held)
+        grpc = _grpc()
+        self._most = most
+        self._requests: queue.SimpleQueue[_GrpcQuestion] = queue.SimpleQueue()
+        self._counting = threading.Lock()
+        self._server = grpc.server(
+            ThreadPoolExecutor(askers, "workbench-server"),
+            interceptors=(_Door(grpc, self._held),),
+            options=_options(most),
+            maximum_concurrent_rpcs=4 * askers,
+        )
+        method = grpc.unary_unary_rpc_method_handler(self._serve)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: method}),))
+        try:
+            port = self._bind(grpc, endpoint)
+        except RuntimeError as error:
+            raise Unavailable(
+                f"a server cannot listen at {endpoint}: another process does, such as a server of a job before, or "
+                f"the address is none of this machine's ({error})"
+            ) from None
+        self.endpoint = f"{endpoint.rpartition(':')[0]}:{port}"
+        self._server.start()
+
+    def _bind(self, grpc: Any, endpoint: str) -> int:
+        held = self._held
+        if not held.certificate:
+            return int(self._server.add_insecure_port(endpoint))
+        pairs = [(held.key, held.certificate)]
+        asks = bool(held.authority)
+        shown = grpc.ssl_server_credentials(pairs, held.authority or None, asks)
+        return int(self._server.add_secure_port(endpoint, shown))
+
+    def _serve(self, data: bytes, context: Any) -> bytes:
+        """One call, on a thread of its own."""
+        try:
+            request = _GrpcQuestion(decoded(data, self._most))
+        except InvalidArgument as error:
+            with self._counting:
+                self.refused += 1
+            request = _GrpcQuestion(Message(""))
+            request.refuse(error)
+            return request.data
+        self._requests.put(request)
+        while not request.answered.wait(_LOOK) and context.is_active():
+            pass
+        return request.data
+
+    def receive(self, seconds: float) -> Question | None:
+        try:
+            return self._requests.get(timeout=seconds) if seconds > 0 else self._requests.get_nowait()
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self._server.stop(_GRACE).wait(_GRACE)
+
+
+class _Door:
+    """Who shows another token is sent away before anything of a message is read: a handler of streams reads nothing."""
+
+    def __init__(self, grpc: Any, held: Credentials) -> None:
+        self._held, self._refused = held, grpc.stream_unary_rpc_method_handler(self._refuse)
+        self._unauthenticated = grpc.StatusCode.UNAUTHENTICATED
+
+    def intercept_service(self, further: Callable[[Any], Any], call: Any) -> Any:
+        """What handles a call, as gRPC asks for it."""
+        return further(call) if self._held.admits(dict(call.invocation_metadata).get(_SHOWN, "")) else self._refused
+
+    def _refuse(self, messages: Any, context: Any) -> None:
+        context.abort(self._unauthenticated, "another token is expected")
+
+
+class _GrpcQuestion(Question):
+    def __init__(self, frame: Message) -> None:
+        self.frame, self.data = frame, b""
+        self.answered = threading.Event()
+
+    def answer(self, frame: Message) -> None:
+        self.data = encoded(frame)
+        self.answered.set()
+
+
+class GrpcConnection(Connection):
+    """A trainer's way to a server.
+
+    Args:
+        endpoint: `ip:port`. held: what it shows. most: bytes that the arrays of an answer may have.
+    """
+
+    def __init__(self, endpoint: str, held: Credentials | None = None, most: int = MAX_BYTES) -> None:
+        grpc, self.endpoint, self._most = _grpc(), endpoint, most
+        held = credentials() if held is None else held
+        if held.authority:
+            trusted = grpc.ssl_channel_credentials(held.authority, held.key or None, held.certificate or None)
+            self._channel = grpc.secure_channel(endpoint, trusted, _options(most))
+        else:
+            self._channel = grpc.insecure_channel(endpoint, _options(most))
+        self._call = self._channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
+        self._shown = ((_SHOWN, held.token),) if held.token else ()
+        self.was_reached = False
+
+    def start(self, frame: Message, seconds: float) -> Reply:
+        return _GrpcReply(self, encoded(frame), frame.kind, seconds)
+
+    def call(self, data: bytes, seconds: float) -> Any:
+        """Begin a call; a server that was never reached may yet be starting."""
+        return self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
+
+    def read(self, data: bytes) -> Message:
+        """The answer that bytes are."""
+        self.was_reached = True
+        return decoded(data, self._most)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class _GrpcReply(Reply):
+    """Asks again where nobody knows whether the question has arrived: the server takes it for the same one."""
+
+    def __init__(self, connection: GrpcConnection, data: bytes, kind: str, seconds: float) -> None:
+        self._connection, self._data, self._kind, self._seconds = connection, data, kind, seconds
+        self._end = time.monotonic() + seconds
+        self._call = connection.call(data, seconds)
+
+    def wait(self) -> Message:
+        grpc, endpoint, pause = _grpc(), self._connection.endpoint, _FIRST_PAUSE
+        for attempt in range(_RETRIES + 1):
+            try:
+                return understood(self._connection.read(self._call.result()), endpoint)
+            except grpc.RpcError as error:
+                code, left = error.code(), self._end - time.monotonic() - pause
+                if code is not grpc.StatusCode.UNAVAILABLE or attempt == _RETRIES or left <= 0:
+                    raise self._explained(code, error.details()) from None
+            except EnforceNotMet:
+                raise
+            except BaseException:
+                self._call.cancel()
+                raise
+            time.sleep(pause)
+            pause *= 2
+            self._call = self._connection.call(self._data, left)
+        raise AssertionError("the last attempt raises")
+
+    def _explained(self, code: Any, details: str) -> EnforceNotMet:
+        endpoint, name = self._connection.endpoint, code.name
+        if name == "DEADLINE_EXCEEDED":
+            if not self._connection.was_reached:
+                return lost(endpoint, f"nobody has answered there within {self._seconds:g} s")
+            return PeerTimeout(f"server {endpoint} has not answered {self._kind!r} within {self._seconds:g} s")
+        if name == "UNAUTHENTICATED":
+            return InvalidArgument(f"server {endpoint} does not serve this process: {details}")
+        if name == "RESOURCE_EXHAUSTED":
+            return InvalidArgument(f"server {endpoint}: message {self._kind!r} is too long, or too many ask: {details}")
+        if name == "UNAVAILABLE":
+            return lost(endpoint, f"it cannot be reached, tried {_RETRIES + 1} times ({details})")
+        return PeerFailed(f"server {endpoint}: {name}: {details}")

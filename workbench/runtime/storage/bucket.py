@@ -1,0 +1,81 @@
+"""Buckets: tensors of a scope that lie one after the other, so that one call can update all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.runtime.storage.freed import give_back_freed
+from workbench.runtime.storage.tensor import LoDTensor
+
+ALIGN = 64  # bytes
+
+
+class Bucket:
+    """One array that holds several tensors of one dtype, each aligned; the padding between them means nothing.
+
+    Attributes:
+        array: all of it, flat; tensors, views: the members and where each of them lies.
+        counter: one word, how often all members were changed together: compiled kernels count there, too.
+        words: the same, to be read and written quickly.
+        writes: how often a single one was.
+    """
+
+    def __init__(self, tensors: Sequence[LoDTensor]) -> None:
+        dtype = tensors[0].array.dtype
+        counts = [-(-t.array.nbytes // ALIGN) * ALIGN // dtype.itemsize for t in tensors]
+        self.array = aligned_zeros(sum(counts), dtype)
+        self.tensors = list(tensors)
+        self.views = []
+        self.counter = np.zeros(1, np.int64)
+        self.words = self.counter.data
+        self.writes = 0
+        start = 0
+        for tensor, count in zip(tensors, counts, strict=True):
+            part = self.array[start : start + tensor.array.size].reshape(tensor.array.shape)
+            self.views.append(part)
+            start += count
+        for tensor, part in zip(tensors, self.views, strict=True):
+            tensor.move_to(part, self)
+        give_back_freed(self.array.nbytes)
+
+    @property
+    def steps(self) -> int:
+        """What `counter` holds."""
+        return self.words[0]
+
+    def is_intact(self) -> bool:
+        """Whether all members still lie here; a tensor that got another shape has left."""
+        return all(t.array is view for t, view in zip(self.tensors, self.views, strict=True))
+
+
+def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
+    """The bucket of exactly these tensors in this order, made if none of them is in another one.
+
+    Returns:
+        None if they differ in dtype, one appears twice, has no value or is fixed where it is, or an intact bucket
+        holds some of them in another arrangement: they are left where they are.
+    """
+    if any(not t.initialized for t in tensors) or len({id(t) for t in tensors}) < len(tensors):
+        return None
+    if any(t.array.dtype != tensors[0].array.dtype for t in tensors):
+        return None
+    of_first = tensors[0].bucket
+    if of_first is not None and of_first.is_intact():
+        same = len(of_first.tensors) == len(tensors) and all(
+            a is b for a, b in zip(of_first.tensors, tensors, strict=True)
+        )
+        return of_first if same else None
+    if any(t.is_fixed for t in tensors):
+        return None
+    if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):
+        return None
+    return Bucket(tensors)
+
+
+def aligned_zeros(count: int, dtype: np.dtype) -> np.ndarray:
+    """A flat array of zeros that begins at a cache line."""
+    raw = np.zeros(count * dtype.itemsize + ALIGN, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGN
+    return raw[start : start + count * dtype.itemsize].view(dtype)

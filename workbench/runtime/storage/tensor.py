@@ -1,0 +1,188 @@
+"""Tensor storage: the array behind a scope variable.
+
+Storage is stable: setting a value copies into the existing array, so that what was bound to it stays right.
+Only a change of shape or dtype takes a new array, and moves `generation` on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from operator import setitem
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import InvalidType, PreconditionNotMet, Unavailable
+from workbench.framework.values.dtype import DType, as_dtype
+from workbench.framework.values.place import CPUPlace, Place
+from workbench.runtime.undisturbed import Call, in_one_call
+
+
+class Moves:
+    """Another number whenever storage is replaced or leaves its scope, anywhere; who has bound arrays looks here."""
+
+    count = 0
+    _numbers = itertools.count(1)
+
+    @classmethod
+    def happen(cls) -> None:
+        """Something moves."""
+        cls.count = next(cls._numbers)
+
+    @classmethod
+    def happening(cls) -> Call:
+        """`happen` as a C function."""
+        return partial(setattr, cls, "count", next(cls._numbers))
+
+
+class LoDTensor:
+    """Paddle's name for a tensor in a scope; here always dense, without levels of detail.
+
+    Values are written with `set()`. Views of the storage, as `np.array(tensor, copy=False)` gives, are for reading: who
+    writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal.
+
+    Attributes:
+        array: the storage, None until a value is set.
+        bucket: what the storage is a part of (`runtime.storage.bucket`), None if it stands alone.
+        is_fixed: others look at the storage, too, so that it is not moved into a bucket.
+        generation: moves on whenever `array` is replaced by another one.
+        version: moves on after every change of the value.
+    """
+
+    __slots__ = ("_version", "array", "bucket", "generation", "is_fixed")
+
+    def __init__(self, array: Any = None) -> None:
+        self.array = array
+        self.bucket: Any = None
+        self.generation = self._version = 0
+        self.is_fixed = False
+
+    @property
+    def version(self) -> int:
+        return self._version if self.bucket is None else self._version + self.bucket.steps
+
+    def set(self, value: Any, place: Place | None = None) -> None:
+        """Copy a value in.
+
+        Args:
+            value: array or nested lists; of the storage's shape and dtype it is copied into the same storage.
+            place: only the CPU is served here.
+
+        Raises:
+            Unavailable: another place. InvalidType: the value has no supported dtype.
+        """
+        if place is not None and not isinstance(place, CPUPlace):
+            raise Unavailable(f"a CPU scope holds tensors on CPUPlace(), not on {place!r}")
+        new = np.asarray(value)
+        as_dtype(new.dtype)
+        self.assign(new)
+
+    def assign(self, new: Any) -> None:
+        """`set` without checks."""
+        self.take(new if self.holds(new) else np.array(new))
+
+    def holds(self, new: Any) -> bool:
+        """Whether there is storage for a value of this shape and dtype."""
+        return self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype
+
+    def take(self, new: Any) -> None:
+        """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
+        in_one_call(self.taking(new))
+
+    def taking(self, new: Any) -> list[Call]:
+        """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
+        if self.holds(new):
+            return [partial(setitem, self.array, ..., new), *self.counting()]
+        return self._replacing(new, None, self.version + 1)
+
+    def setting(self, new: Any) -> list[Call]:
+        """The same, but where there is no storage to copy into a copy becomes it."""
+        if self.holds(new):
+            return [partial(setitem, self.array, ..., new), *self.counting()]
+        return self._replacing(np.array(new), None, self.version + 1)
+
+    def patching(self, rows: Any, values: Any) -> list[Call]:
+        """What gives some rows new values, in the same way."""
+        return [partial(setitem, self.array, rows, values), *self.counting()]
+
+    def counting(self) -> list[Call]:
+        """What moves the version on, in the same way."""
+        counted = partial(setattr, self, "_version", self._version + 1)
+        if self.bucket is None:
+            return [counted]
+        return [counted, partial(setattr, self.bucket, "writes", self.bucket.writes + 1)]
+
+    def move_to(self, storage: Any, bucket: Any) -> None:
+        """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps."""
+        np.copyto(storage, self.array)
+        in_one_call(self._replacing(storage, bucket, self.version))
+
+    def _replacing(self, array: Any, bucket: Any, version: int) -> list[Call]:
+        new = {
+            "array": array,
+            "bucket": bucket,
+            "_version": version,
+            "generation": self.generation + 1,
+        }
+        # Moves are told before and after: no other thread in between makes anybody miss them.
+        return [Moves.happening(), *(partial(setattr, self, *field) for field in new.items()), Moves.happening()]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
+        """A tensor with a copy of the value; it belongs to no bucket."""
+        return LoDTensor(None if self.array is None else self.array.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LoDTensor, (None if self.array is None else self.array.copy(),)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether it has a value."""
+        return self.array is not None
+
+    def shape(self) -> list[int]:
+        """Dimensions as a list (a method, as in Paddle)."""
+        return list(self._value().shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Of its elements."""
+        return as_dtype(self._value().dtype)
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the value."""
+        return np.array(self._value())
+
+    def lod(self) -> list[list[int]]:
+        """Levels of detail; always empty."""
+        return []
+
+    def set_lod(self, lod: Any) -> None:
+        """Only the empty LoD is accepted."""
+        if lod:
+            raise InvalidType("LoD tensors (variable-length sequences) are not supported; pad the sequences")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self._value()
+        return np.array(value, dtype=dtype if dtype is not None else value.dtype, copy=copy is not False)
+
+    def _value(self) -> Any:
+        if self.array is None:
+            raise PreconditionNotMet("the tensor is not initialised; run the startup program or set() a value")
+        return self.array
+
+    def __str__(self) -> str:
+        """As Paddle prints it: every element, with six digits."""
+        if self.array is None:
+            return repr(self)
+        data = " ".join(format(float(e), "g") if self.dtype.is_float else str(int(e)) for e in self.array.flat)
+        facts = {
+            "shape": list(self.array.shape), "layout": "NCHW", "place": "Place(cpu)", "dtype": self.dtype,
+            "data": f"[{data}]",
+        }  # fmt: skip
+        return "\n".join(f"  - {name}: {fact}" for name, fact in facts.items())
+
+    def __repr__(self) -> str:
+        if self.array is None:
+            return "LoDTensor(not initialised)"
+        return f"LoDTensor({as_dtype(self.array.dtype)}{list(self.array.shape)})"
