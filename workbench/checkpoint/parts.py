@@ -4,13 +4,15 @@
     folder/save-3/part-0.tensors  what process 0 has written of save 3 …
 
 The manifest is replaced last, and only when every part is on the disk. Whatever happens before, a disk that is full or
-a process that is killed, the save before is still the one that is read. Data only: safetensors and JSON.
+a process that is killed, the save before is still the one that is read. Of several that save into one folder at a time
+each has a number of its own, and the highest that is finished counts. Data only: safetensors and JSON.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
@@ -19,6 +21,7 @@ import numpy as np
 
 from workbench.checkpoint.atomic import file_inside
 from workbench.checkpoint.files import read_json, read_tensors, write_json, write_tensors
+from workbench.checkpoint.locks import locked
 from workbench.errors import InvalidArgument
 
 KIND = "checkpoint"
@@ -41,9 +44,9 @@ class LoneWriter:
 
     def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
         """See `PartWriters`."""
-        number = newest(folder) + 1
-        write_tensors(part_of(folder, number, 0), tensors)
-        write_manifest(folder, number, 1, document, dict.fromkeys(tensors, 0))
+        with claimed(folder) as number:
+            write_tensors(part_of(folder, number, 0), tensors)
+            write_manifest(folder, number, 1, document, dict.fromkeys(tensors, 0))
 
 
 def require_folder(path: Path) -> None:
@@ -71,19 +74,60 @@ def part_of(folder: Path, number: int, writer: int) -> Path:
     return folder / f"save-{number}" / f"part-{writer}.tensors"
 
 
-def newest(folder: Path) -> int:
-    """The highest number of a save in a folder, 0 if there is none; also of one that was cut short."""
-    numbers = [entry.name.removeprefix("save-") for entry in folder.glob("save-*")]
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+@contextmanager
+def claimed(folder: Path) -> Iterator[int]:
+    """A number above those of all saves in a folder; nobody else has it, or removes what is written of it meanwhile.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    while True:
+        number = max(_saves(folder), default=0) + 1
+        save = folder / f"save-{number}"
+        try:
+            save.mkdir()
+        except FileExistsError:  # another one was quicker
+            continue
+        with ExitStack() as held:
+            with suppress(FileNotFoundError):
+                held.enter_context(locked(save))
+            if not save.is_dir():  # taken for one of a process that died, before it was locked
+                continue
+            yield number
+            return
+
+
+def _saves(folder: Path) -> dict[int, Path]:
+    """The saves in a folder by their numbers; also those that were cut short."""
+    entries = {entry.name.removeprefix("save-"): entry for entry in folder.glob("save-*")}
+    return {int(number): entry for number, entry in entries.items() if number.isdecimal()}
 
 
 def write_manifest(folder: Path, number: int, parts: int, document: Any, owners: Mapping[str, int]) -> None:
-    """Make a save, whose parts are all on the disk, the one that counts; others are removed."""
+    """Make a save, whose parts are all on the disk, the one that counts; those before it are removed.
+
+    If one that was begun later counts already this one is removed instead.
+    """
     manifest = {"save": number, "ranks": parts, "state": document, "tensors": dict(owners)}
-    write_json(folder / _MANIFEST, manifest, KIND)
-    for entry in folder.glob("save-*"):
-        if entry.name != f"save-{number}" and entry.name.removeprefix("save-").isdecimal():
-            shutil.rmtree(entry, ignore_errors=True)
+    with locked(folder):
+        if _counting(folder) > number:
+            shutil.rmtree(folder / f"save-{number}", ignore_errors=True)
+            return
+        write_json(folder / _MANIFEST, manifest, KIND)
+        for other, entry in _saves(folder).items():
+            if other < number:
+                with suppress(OSError), locked(entry, 0.0):  # unless it is being written
+                    shutil.rmtree(entry, ignore_errors=True)
+
+
+def _counting(folder: Path) -> int:
+    """The number of the save that counts, if it is there; 0 if there is none."""
+    try:
+        number = read_manifest(folder).number
+    except (InvalidArgument, OSError):
+        return 0  # what cannot be read is replaced
+    return number if (folder / f"save-{number}").is_dir() else 0
 
 
 class Manifest(NamedTuple):

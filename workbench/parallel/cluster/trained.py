@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from workbench.checkpoint.files import write_tensors
-from workbench.checkpoint.parts import checksum, dealt, newest, part_of, write_manifest
+from workbench.checkpoint.parts import checksum, claimed, dealt, part_of, write_manifest
 from workbench.checkpoint.program_files import document_of, snapshot
 from workbench.errors import InvalidArgument
 from workbench.executors.api.executor import Executor
@@ -110,16 +110,17 @@ class ClusterExecutor:
             RankLost: a rank is gone; the checkpoint before is still the one that counts.
         """
         folder = folder.absolute()
-        number, size = newest(folder) + 1, self.cluster.size if self._is_here else 0
+        size = self.cluster.size if self._is_here else 0
         sums = self.cluster.ask(rank_programs.checksums, self._key) if size else [{}]
         alike = {n: t.nbytes for n, t in tensors.items() if {checksum(t)} == {own.get(n, -1) for own in sums}}
         owners = {**dict.fromkeys(tensors, size), **(dealt(alike, size) if size else {})}
         parts = [[name for name in tensors if owners[name] == rank] for rank in range(size + 1)]
-        if size:
-            given = [(self._key, str(part_of(folder, number, rank)), parts[rank]) for rank in range(size)]
-            self.cluster.ask_each(rank_programs.write_part, given)
-        write_tensors(part_of(folder, number, size), {name: tensors[name] for name in parts[size]})
-        write_manifest(folder, number, size + 1, document, owners)
+        with claimed(folder) as number:
+            if size:
+                given = [(self._key, str(part_of(folder, number, rank)), parts[rank]) for rank in range(size)]
+                self.cluster.ask_each(rank_programs.write_part, given)
+            write_tensors(part_of(folder, number, size), {name: tensors[name] for name in parts[size]})
+            write_manifest(folder, number, size + 1, document, owners)
 
     def run(self, program: Any, *, feed: Any, fetch_list: Any, scope: Any) -> list[Any]:
         """A step of the program on all ranks; what is fetched of all devices, joined along dimension 0."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from workbench.checkpoint.files import write_tensors
-from workbench.checkpoint.parts import checksum, dealt, newest, part_of, write_manifest
+from workbench.checkpoint.parts import checksum, claimed, dealt, part_of, write_manifest
 from workbench.errors import InvalidArgument, Unavailable
 
 
@@ -56,12 +57,22 @@ class GroupWriters:
 
     def _write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any, owners: Mapping[str, int]) -> None:
         rank, size = self._group.rank, self._group.size
-        last = np.array([newest(folder)], np.int64)
-        number = int(self._group.broadcast(last, 0, ["number of the save"]).wait()[0]) + 1
         mine = {name: array for name, array in tensors.items() if owners.get(name) == rank}
-        self.together("write its part", lambda: write_tensors(part_of(folder, number, rank), mine))
-        end = (lambda: write_manifest(folder, number, size, document, owners)) if rank == 0 else lambda: None
-        self.together("write the manifest", end)
+        with ExitStack() as held:
+            number = self._number(folder, held)
+            self.together("write its part", lambda: write_tensors(part_of(folder, number, rank), mine))
+            end = (lambda: write_manifest(folder, number, size, document, owners)) if rank == 0 else lambda: None
+            self.together("write the manifest", end)
+
+    def _number(self, folder: Path, held: ExitStack) -> int:
+        """That of a save, which process 0 claims for all until `held` is left."""
+        told = np.zeros(1, np.int64)
+
+        def claim() -> None:
+            told[0] = held.enter_context(claimed(folder)) if self.is_first else 0
+
+        self.together("begin a save", claim)
+        return int(self._group.broadcast(told, 0, ["number of the save"]).wait()[0])
 
     def _require_the_same(self, owners: Mapping[str, int]) -> None:
         """Raises: InvalidArgument: who writes what differs, so that some of it would be written by nobody."""

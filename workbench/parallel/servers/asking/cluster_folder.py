@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench.checkpoint.files import write_tensors
-from workbench.checkpoint.parts import newest, part_of, require_folder
+from workbench.checkpoint.parts import claimed, part_of, require_folder
 from workbench.checkpoint.pieces import Extent, SavedPiece, write_pieces
 from workbench.errors import Unavailable
 from workbench.parallel.servers.asking.exchange import answered
@@ -37,17 +37,15 @@ def save_cluster(
         OSError: this process cannot write.
     """
     require_folder(folder)
-    number = newest(folder) + 1
-    save = part_of(folder, number, 0).parent
-    save.mkdir(parents=True)
-    try:
-        pieces = list(_written(folder, number, servers, trainer, program))
-        last = len(servers)
-        write_tensors(part_of(folder, number, last), own)
-    except BaseException:
-        shutil.rmtree(save, ignore_errors=True)
-        raise
-    write_pieces(folder, number, last + 1, [*pieces, *(SavedPiece(Extent(name), last) for name in own)])
+    with claimed(folder) as number:
+        try:
+            pieces = list(_written(folder, number, servers, trainer, program))
+            last = len(servers)
+            write_tensors(part_of(folder, number, last), own)
+        except BaseException:
+            shutil.rmtree(part_of(folder, number, 0).parent, ignore_errors=True)
+            raise
+        write_pieces(folder, number, last + 1, [*pieces, *(SavedPiece(Extent(name), last) for name in own)])
 
 
 def _written(
