@@ -50,12 +50,13 @@ def test_an_asynchronous_step_that_fails_puts_rates_and_counters_back(monkeypatc
     assert server.round == 0 and server.members.applied == [0, 0]
 
 
+@pytest.mark.parametrize("error", [OSError, InvalidArgument, MemoryError])
 @pytest.mark.parametrize("mode", [0, ASYNC])
 def test_a_step_that_cannot_be_kept_is_applied_and_answered(
-    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(server: Any) -> None:
-        raise OSError("no space left")
+        raise error("no space left")
 
     keeper = CheckpointKeeper(tmp_path, ENDPOINT, 1)
     monkeypatch.setattr(keeper, "save", full)

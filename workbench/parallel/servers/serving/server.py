@@ -249,7 +249,7 @@ class ParameterServer:
         try:
             if self._keeper is not None:
                 self._keeper.stepped(self)
-        except OSError as error:
+        except Exception as error:  # whatever it is, trainers wait for their answers
             warnings.warn(f"server {self.duty.endpoint} could not write its checkpoint: {error}", stacklevel=2)
 
     def _finish(self, request: Question, trainer: int, names: Sequence[str]) -> None:
