@@ -288,6 +288,15 @@ def test_t7_the_mode_of_a_server_is_that_of_the_config(fields: dict[str, Any], m
     assert program.global_block().ops[0].attr("distributed_mode") == mode
 
 
+@pytest.mark.filterwarnings("ignore:DistributeTranspiler")  # that trainers wait and servers do not
+def test_a_program_of_another_mode_is_another_program() -> None:
+    told = [
+        trainer(fields, sync_mode=waits)[0].attributes["served"]
+        for fields, waits in (({}, True), (SPLIT, True), (ASYNC, True), (ASYNC, False), (ASYNC, False))
+    ]
+    assert len(set(told)) == 4 and told[3] == told[4]
+
+
 def test_t7_an_asynchronous_server_applies_every_gradient_in_full() -> None:
     program, _ = server(FIRST, ASYNC, sync_mode=False)
     assert [types(program, i) for i in range(3)] == [["listen_and_serv"], ["sgd"], ["sgd"]]
