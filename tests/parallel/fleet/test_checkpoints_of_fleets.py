@@ -118,7 +118,10 @@ def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch:
     assert one.load(tmp_path) == TrainStatus(0)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"epoch": 1}', '{"epoch_no": "x"}', '{"epoch_no": -5}', "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"epoch": 1}', '{"epoch_no": "x"}', '{"epoch_no": -5}', "\xff", pytest.param("[" * 4000, id="deep")],
+)
 def test_a_damaged_status_is_refused_before_anything_is_loaded(tmp_path: Path, text: str) -> None:
     one = Trained()
     one.save(tmp_path, 0)

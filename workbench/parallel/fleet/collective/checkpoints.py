@@ -136,5 +136,5 @@ def _status(path: Path) -> TrainStatus:
     try:
         document = json.loads(read_file(path, _LARGEST_STATUS))
         return TrainStatus(document["epoch_no"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InvalidArgument(f'{path} is no status of a training such as {{"epoch_no": 3}}: {error}') from None
