@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import enum
+import gc
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import pytest
 
+import workbench as wb
 from workbench.jit.values.expectation import Expectation
 from workbench.jit.values.watches import ValueWatch
 
@@ -15,9 +19,9 @@ def test_values_are_compared_by_identity() -> None:
     name = "a 'quoted' {name}"
     one, space = SimpleNamespace(rate=0.5), {name: [1]}
     expectation = Expectation(2)
-    expectation.add(one, ".rate")
-    expectation.add(space, f"[{name!r}]")
-    expectation.add(lambda: one, "()")
+    expectation.add_attribute(one, "rate")
+    expectation.add_entry(space, name)
+    expectation.add_result(lambda: one)
     expectation.add_attribute_of_all("kind")
     compare, kind = expectation.compiled(), object()
     args = [SimpleNamespace(kind=kind), SimpleNamespace(kind=kind)]
@@ -35,12 +39,85 @@ def test_very_many_values_and_none_at_all() -> None:
     space = {f"n{i}": object() for i in range(5000)}
     expectation, none = Expectation(0), Expectation(0)
     for name in space:
-        expectation.add(space, f"[{name!r}]")
+        expectation.add_entry(space, name)
     expectation.expect(list(space.values()))
     compare = expectation.compiled()
     assert compare([]) and none.compiled()([])
     space["n4999"] = object()
     assert not compare([])
+
+
+class Name(enum.StrEnum):
+    """Names that do not show as what they are equal to."""
+
+    MEAN = "mean"
+
+
+class Code(str):
+    """A name that shows as code."""
+
+    def __repr__(self) -> str:
+        return "1 / 0"
+
+
+@pytest.mark.parametrize("key", [Name.MEAN, Code("mean")], ids=["enum", "code"])
+def test_names_of_users_are_not_part_of_what_is_compiled(key: str) -> None:
+    layer = wb.nn.Linear(1, 1)
+    layer.register_buffer(key, wb.ones([1]))
+    sgd = wb.optimizer.SGD(0.5, parameters=layer.parameters())
+
+    @wb.jit.capture
+    def step(given: Any) -> Any:
+        loss = (layer(given) + layer._buffers[key]).sum()
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        return loss
+
+    given, before = wb.ones([1, 1]), layer.bias.item()
+    for count in (1, 2, 3):
+        step(given)
+        assert layer.bias.item() == pytest.approx(before - 0.5 * count)
+    assert step.recorded.is_alike([given])
+    layer._buffers[key] = wb.ones([1])
+    assert not step.recorded.is_alike([given])
+
+
+def test_where_nothing_can_be_compared_steps_are_applied_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = wb.zeros([1])
+
+    @wb.jit.capture
+    def step(given: Any) -> Any:
+        wb.assign(count + given, count)
+        return count * 2.0
+
+    def fail(self: Expectation) -> Any:
+        raise SyntaxError("too much")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Expectation, "compiled", fail)
+        assert [step(wb.ones([1])).item() for _ in range(3)] == [2.0, 4.0, 6.0]
+        assert not step.recorded.is_alike([wb.ones([1])])
+    assert step(wb.ones([1])).item() == 8.0 and step.captures == 1
+    assert step.recorded.is_alike([wb.ones([1])])
+
+
+def test_what_is_compared_is_not_kept_alive_by_itself() -> None:
+    class Subject:
+        rate = 0.5
+
+    subject = Subject()
+    expectation, left = Expectation(0), ref(subject)
+    expectation.add_attribute(subject, "rate")
+    expectation.expect([subject.rate])
+    compare = expectation.compiled()
+    assert compare([])
+    gc.disable()
+    try:
+        del subject, expectation, compare
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_a_watch_notices_what_comes_and_goes() -> None:

@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.stress.tripwire import Tripwire
 from workbench.framework.notice import Notice
 from workbench.jit.values.captured_tensor import NeedsValue
+from workbench.jit.values.raw_arrays import raw_arrays_told
 
 pytestmark = pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
 
@@ -110,10 +112,12 @@ def test_every_way_of_writing_is_noticed(way: str, write: Callable[..., None], r
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_write_behind_the_back_of_tensors_is_noticed(way: str) -> None:
-    t = wb.to_tensor([1.0, 2.0])
+@pytest.mark.parametrize("size", [2, 20_000])
+@pytest.mark.parametrize("numbers", [lambda t: t.numpy(), lambda t: t.array], ids=["numpy", "array"])
+def test_a_write_behind_the_back_of_tensors_is_noticed(way: str, size: int, numbers: Callable[[Any], Any]) -> None:
+    t = wb.ones([size])
     view = t.array
-    recorded = WAYS[way](lambda x: x * float(t.numpy()[0]))
+    recorded = WAYS[way](lambda x: x * float(numbers(t)[0]))
     recorded(x()), recorded(x())
     view[0] = 5.0
     assert recorded(x()).tolist() == [5.0, 10.0]
@@ -379,6 +383,38 @@ def test_what_a_helper_writes_into_memory_is_refused(way: str, size: int) -> Non
         recorded = WAYS[way](lambda x, helper=helper: (helper(t), x * 2.0)[1])
         with pytest.raises(wb.jit.NeedsValue, match=r"read by Python|assignment to \.array"):
             recorded(x())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shallow_copy_of_a_tensor_from_outside(way: str) -> None:
+    t = wb.to_tensor([2.0, 3.0])
+    recorded = WAYS[way](lambda x: x * copy.copy(t))
+    assert recorded(x()).tolist() == recorded(x()).tolist() == [2.0, 6.0]
+    t.set_value(np.array([4.0, 5.0], np.float32))
+    assert recorded(x()).tolist() == [4.0, 10.0]
+
+
+def test_the_slot_is_itself_again_after_a_ctrl_c_at_any_moment() -> None:
+    slot, n = inspect.getattr_static(wb.Tensor, "array"), 0
+    while True:
+        try:
+            with Tripwire(n, ["values/raw_arrays.py"]), raw_arrays_told():
+                assert inspect.getattr_static(wb.Tensor, "array") is not slot
+        except KeyboardInterrupt:
+            assert inspect.getattr_static(wb.Tensor, "array") is slot, n
+            n += 1
+        else:
+            break
+    assert n > 3 and inspect.getattr_static(wb.Tensor, "array") is slot
+
+
+def test_the_slot_is_told_until_the_last_recording_ends() -> None:
+    slot = inspect.getattr_static(wb.Tensor, "array")
+    with raw_arrays_told():
+        with raw_arrays_told():
+            pass
+        assert inspect.getattr_static(wb.Tensor, "array") is not slot
+    assert inspect.getattr_static(wb.Tensor, "array") is slot
 
 
 def test_the_slot_is_itself_again_when_nobody_records() -> None:

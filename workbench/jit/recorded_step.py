@@ -20,6 +20,7 @@ from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.recorder import current_recorder
+from workbench.framework.outside import is_from_outside
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
 from workbench.graph.strategy import BuildStrategy
@@ -221,13 +222,25 @@ class RecordedStep(Debugging):
     # The next time
 
     def settle(self, args: Sequence[Any]) -> None:
-        """Note all that has to be as it is now for the next call of such arguments to be alike."""
+        """Note all that has to be as it is now for the next call of such arguments to be alike.
+
+        A step has been applied, and its results are due: where something cannot be noted, no call is alike.
+        """
+        try:
+            self._note_all(args)
+        except Exception as error:
+            self._is_ready = False
+            if is_from_outside(error):
+                raise
+
+    def _note_all(self, args: Sequence[Any]) -> None:
         gradients = [each for each in self._gradients if not each.clears]
         others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
         left = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
         if self._expectation is None:
-            self._expectation = self._expecting(len(args), others, left)
-            self._is_the_same = self._expectation.compiled()
+            expectation = self._expecting(len(args), others, left)
+            self._is_the_same = expectation.compiled()
+            self._expectation = expectation
         self._changes = ParameterChanges.count
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expectation.expect([
@@ -243,14 +256,14 @@ class RecordedStep(Debugging):
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(count)
         self._surroundings.watched.expect_in(expectation)
-        expectation.add(current_recorder, "()")
-        expectation.add(recording_gradients.get, "()")
+        expectation.add_result(current_recorder)
+        expectation.add_result(recording_gradients.get)
         for optimizer in self._optimizers:
-            expectation.add(optimizer, "._learning_rate")
+            expectation.add_attribute(optimizer, "_learning_rate")
         for tensor in others:
-            expectation.add(tensor, ".stop_gradient")
+            expectation.add_attribute(tensor, "stop_gradient")
         for tensor in left:
-            expectation.add(tensor, "._grad")
+            expectation.add_attribute(tensor, "_grad")
         expectation.add_attribute_of_all("kind")
         expectation.add_attribute_of_all("stop_gradient")
         return expectation

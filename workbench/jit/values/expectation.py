@@ -5,7 +5,7 @@ It is asked before every step that is run again; nothing that goes through the v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Comparing = Callable[[Sequence[Any]], bool]
@@ -23,16 +23,29 @@ class Expectation:
         self._terms: list[str] = []
         self._names: dict[str, Any] = {}
 
-    def add(self, subject: Any, reading: str) -> None:
-        """A value that is read of a subject by what stands behind it: `.name`, `['key']` or `()`."""
-        name = f"s{len(self._terms)}"
-        self._names[name] = subject
-        self._add(name + reading)
+    def add_result(self, read: Callable[[], Any]) -> None:
+        """What a function gives."""
+        self._add(f"{self._named(read)}()")
+
+    def add_attribute(self, subject: Any, attribute: str) -> None:
+        """An attribute, whose name is not the user's."""
+        self._add(f"{self._named(subject)}.{attribute}")
+
+    def add_entry(self, space: Mapping[Any, Any], key: Any) -> None:
+        """An entry of a mapping; its key may be any object and is no part of the text."""
+        number = len(self._terms)
+        self._names[f"n{number}"] = key
+        self._add(f"{self._named(space)}[n{number}]")
 
     def add_attribute_of_all(self, attribute: str) -> None:
         """An attribute of every argument."""
         for number in range(self._count):
             self._add(f"a{number}.{attribute}")
+
+    def _named(self, subject: Any) -> str:
+        name = f"s{len(self._terms)}"
+        self._names[name] = subject
+        return name
 
     def _add(self, term: str) -> None:
         self._terms.append(f"{term} is k{len(self._terms)}")
@@ -44,8 +57,8 @@ class Expectation:
         """
         arguments = "".join(f"a{number}, " for number in range(self._count))
         text = f"def compare(args):\n    ({arguments}) = args\n    return {' and '.join(self._terms) or True}\n"
-        exec(compile(text, __file__, "exec"), self._names)
-        compare: Comparing = self._names["compare"]
+        exec(compile(text, "<expectation>", "exec"), self._names)
+        compare: Comparing = self._names.pop("compare")  # whose globals they are: nothing is to hold itself
         return compare
 
     def expect(self, values: Sequence[Any]) -> None:

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.aliases import tensors_on
-from workbench.dygraph.overwrites import CodeSpot, clock, here, memory_of, write_since
+from workbench.dygraph.overwrites import CodeSpot, here, memory_of
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.recorder import current_recorder
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
-
-_LARGE = 1 << 14  # bytes of a value beyond which it is not looked at before it was written to
 
 
 class ReadValue:
@@ -30,24 +28,15 @@ class ReadValue:
     def __init__(self, tensor: Tensor, now: Callable[[], Tensor | None], spot: CodeSpot) -> None:
         self.tensor, self.spot, self._now = tensor, spot, now
         self._kind, self._kept = tensor.kind, _bytes_of(tensor)
-        self._array, self._time = tensor.array, clock.now
 
     def is_unchanged(self) -> bool:
-        """Whether it is what it was."""
+        """Whether it is what it was, however large: nobody is told of a write to the numbers in `Tensor.array`."""
         tensor = self._now()
-        if tensor is None or tensor.kind is not self._kind:
-            return False
-        if len(self._kept) > _LARGE and tensor.array is self._array and not write_since(self._array, self._time):
-            return True
-        time = clock.now
-        if _bytes_of(tensor) != self._kept:
-            return False
-        self._array, self._time = tensor.array, time
-        return True
+        return tensor is not None and tensor.kind is self._kind and _bytes_of(tensor) == self._kept
 
     @property
     def is_written(self) -> bool:
-        """Whether it is another one, however large it is."""
+        """Whether it is another one."""
         return _bytes_of(self.tensor) != self._kept
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from operator import methodcaller
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ class Change(NamedTuple):
 
 
 Read = Callable[[], Any]  # gives a value as it is now
+Expecting = Callable[[Expectation], None]
 
 MISSING = object()
 
@@ -44,14 +46,14 @@ class ValueWatch:
         self.kept: list[Any] = []
         self.names: list[str] = []
         self._places: set[Any] = set()
-        self._quick: list[tuple[Any, str]] = []  # for an `Expectation`
+        self._quick: list[Expecting] = []
 
-    def add(self, name: str, place: Any, read: Read, quick: tuple[Any, str] | None = None) -> bool:
+    def add(self, name: str, place: Any, read: Read, quick: Expecting | None = None) -> bool:
         """Watch a value; False if that is done already.
 
         Args:
             place: equal for two functions that read the same.
-            quick: how an `Expectation` reads it, if it is there.
+            quick: adds it to an `Expectation`, which reads it so if it is there.
         """
         if place in self._places:
             return False
@@ -59,25 +61,26 @@ class ValueWatch:
         self.reads.append(read)
         self.kept.append(read())
         self.names.append(name)
-        self._quick.append(quick or (read, "()"))
+        self._quick.append(quick or methodcaller("add_result", read))
         return True
 
     def add_entry(self, label: str, space: Mapping[str, Any], key: str) -> bool:
         """Watch an entry of a namespace, which need not be there; False if that is done already."""
-        return self.add(label, (id(space), key), partial(space.get, key, MISSING), (space, f"[{key!r}]"))
+        quick = methodcaller("add_entry", space, key)
+        return self.add(label, (id(space), key), partial(space.get, key, MISSING), quick)
 
     def add_cell(self, label: str, cell: CellType) -> bool:
         """Watch a variable of an enclosing function; False if that is done already."""
         read = partial(getattr, cell, "cell_contents", MISSING)
-        return self.add(label, id(cell), read, (cell, ".cell_contents"))
+        return self.add(label, id(cell), read, methodcaller("add_attribute", cell, "cell_contents"))
 
     def expect_in(self, expectation: Expectation) -> None:
         """Add all values to an expectation, which is to be `kept`."""
-        for read, kept, (subject, reading) in zip(self.reads, self.kept, self._quick, strict=True):
+        for read, kept, quick in zip(self.reads, self.kept, self._quick, strict=True):
             if kept is MISSING:
-                expectation.add(read, "()")
+                expectation.add_result(read)
             else:
-                expectation.add(subject, reading)
+                quick(expectation)
 
     def changes(self) -> Iterator[Change]:
         """What is not as it was; a plain value that is equal to another one is the same."""
