@@ -19,6 +19,9 @@ LAST_STEP = 0xFFFFFFF0  # Slurm numbers the steps that srun did not start (batch
 STARTS = "WORKBENCH_STARTS"
 """The variable that says how often `workbench launch --elastic` has started this job before."""
 
+FIRST_START = "WORKBENCH_FIRST_START"
+"""The variable that says when `workbench launch` started this job for the first time, in ns since the epoch."""
+
 
 class Standing(NamedTuple):
     """A process among those it was started with.

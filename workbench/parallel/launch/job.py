@@ -112,14 +112,18 @@ class Job:
 
     def ask(self, number: int) -> None:
         """Pass a signal on to all processes; of one that should end them, they have `GRACE` seconds."""
-        self._is_ending |= number not in (signal.SIGUSR1, signal.SIGUSR2)
+        should_end = number not in (signal.SIGUSR1, signal.SIGUSR2)
+        self._is_ending |= should_end
+        if self._over.is_set():  # nobody is left, but what was asked for counts
+            self.asked = self.asked or (number if should_end else None)
+            return
         pids = self.room.pids()
         for pid in pids.values():
             _kill(pid, number)
-        if number in (signal.SIGUSR1, signal.SIGUSR2):
+        if not should_end:
             return
         if self._asked_at is not None or len(pids) < self.room.processes:
-            _kill(self._process.pid, signal.SIGTERM)  # asked twice, or some are not here
+            self._process.terminate()  # asked twice, or some are not here
         self._asked_at, self.asked = self._asked_at or time.monotonic(), self.asked or number
 
     def end(self) -> None:
@@ -149,9 +153,11 @@ class Job:
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
         try:
             self._read_until_over(process)
+            gone = self.room.lost()
             self._end_those_left()
             self.status = process.wait()
             self._failure = self._first_failure(self.status)
+            self.has_lost_one = self.status > 0 and bool(gone) and all(map(_is_of_a_loss, self.room.failures()))
         finally:
             self._output.close()
             self.room.close()
@@ -242,7 +248,6 @@ class Job:
         told = sorted([*self.room.failures(), *self.lost.values()], key=attrgetter("when"))
         if not status and not told:
             return None
-        self.has_lost_one = bool(status) and all(map(_is_of_a_loss, told))
         if told:
             return told[0]
         said = "".join(self._said)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import EnforceNotMet
@@ -15,13 +16,13 @@ from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launc
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Room
-from workbench.runtime.standing import STARTS
+from workbench.runtime.standing import FIRST_START, STARTS
 
 RANK = "workbench.parallel.launch.rank"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 USAGE = 2
 
-DeliverTo = Callable[[Callable[[int], None]], None]  # has signals go to a function
+DeliveredTo = Callable[[Callable[[int], None]], AbstractContextManager[None]]  # has signals go to a function
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "workbench launch") -> int:
@@ -34,28 +35,28 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
     options = parse(sys.argv[1:] if arguments is None else arguments, program)
     try:
         launcher = find_launcher()
-        with _signals_held() as deliver_to:
-            job = _run(options, launcher, deliver_to, 0)
+        with _signals_held() as delivered_to:
+            first_start = time.time_ns()
+            job = _run(options, launcher, delivered_to, 0, first_start)
             for starts in itertools.count(1):
                 if not (options.elastic and job.has_lost_one and job.asked is None and options.processes > 1):
                     break
                 options = options.with_one_less()
                 print(f"{program}: a process was lost; starting again with {options.processes}", file=sys.stderr)
-                job = _run(options, launcher, deliver_to, starts)
+                job = _run(options, launcher, delivered_to, starts, first_start)
     except (EnforceNotMet, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return USAGE
     return _verdict(job, program)
 
 
-def _run(
-    options: LaunchOptions, launcher: Launcher, deliver_to: Callable[[Callable[[int], None]], None], n: int
-) -> Job:
+def _run(options: LaunchOptions, launcher: Launcher, delivered_to: DeliveredTo, n: int, first_start: int) -> Job:
     """A job from its beginning to its end, after `n` that lost a process each."""
     output = JobOutput(options.processes, options.log_dir, goes_on=n > 0)
-    job = start(options, launcher, output, Room(options.processes), more={STARTS: str(n)} if n else {})
-    deliver_to(job.ask)
-    job.wait()
+    starts = {STARTS: str(n), FIRST_START: str(first_start)}
+    job = start(options, launcher, output, Room(options.processes), more=starts)
+    with delivered_to(job.ask):
+        job.wait()
     return job
 
 
@@ -108,8 +109,8 @@ def _verdict(job: Job, program: str) -> int:
 
 
 @contextmanager
-def _signals_held() -> Iterator[DeliverTo]:
-    """Signals to this process go where the function that is given says; those that came before it, then."""
+def _signals_held() -> Iterator[DeliveredTo]:
+    """Signals to this process go to one function after the other; those that come in between wait for the next one."""
     receiver: list[Callable[[int], None]] = []
     early: list[int] = []
 
@@ -119,14 +120,19 @@ def _signals_held() -> Iterator[DeliverTo]:
         else:
             early.append(number)
 
-    def deliver_to(target: Callable[[int], None]) -> None:
+    @contextmanager
+    def delivered_to(target: Callable[[int], None]) -> Iterator[None]:
         receiver.append(target)
-        while early:
-            target(early.pop(0))
+        try:
+            while early:
+                target(early.pop(0))
+            yield
+        finally:
+            receiver.clear()
 
     before = {number: signal.signal(number, receive) for number in PASSED_ON}
     try:
-        yield deliver_to
+        yield delivered_to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -20,7 +20,7 @@ from workbench.experiments.training.loops.loop import TrainingLoop
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
 from workbench.parallel.groups.writers import GroupWriters
-from workbench.runtime.standing import STARTS
+from workbench.runtime.standing import FIRST_START, STARTS
 
 
 @dataclass(frozen=True)
@@ -252,13 +252,17 @@ class Keeper:
 def left_by_the_start_before(asked: Any) -> str | None:
     """The newest `last` checkpoint of a job that was started again because a process was lost; None if there is none.
 
+    What was there before the job was started for the first time is another job's.
+
     Args:
         asked: a folder or a ModelCheckpoint.
     """
     if os.environ.get(STARTS, "0") == "0":
         return None
     folder = Path(asked.dirpath if isinstance(asked, ModelCheckpoint) else asked)
-    written = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
+    begun = int(os.environ.get(FIRST_START, "0"))
+    found = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
+    written = [path for path in found if written_at(path) >= begun]
     return str(max(written, key=written_at)) if written else None
 
 

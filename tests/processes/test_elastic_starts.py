@@ -1,0 +1,107 @@
+"""When `workbench launch --elastic` starts a script again, what it goes on from, and whom signals reach."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.checkpoint.files import write_tensors
+from workbench.experiments.training.model_checkpoint import left_by_the_start_before
+from workbench.parallel.launch import main as launch
+from workbench.parallel.launch.job import Job
+from workbench.parallel.launch.output import JobOutput
+from workbench.parallel.launch.room import Room
+
+pytest.importorskip("mpi4py")
+pytestmark = pytest.mark.processes
+
+
+class Started:
+    """Stands for a job that has lost a process, or was asked to end."""
+
+    def __init__(self, at_start: Callable[[], None], variables: dict[str, str]) -> None:
+        self.variables, self.asked, self.failure, self.lost = variables, None, None, {}
+        self.has_lost_one, self.status = True, 1
+        at_start()
+
+    def ask(self, number: int) -> None:
+        self.asked = number
+
+    def wait(self) -> None:
+        """Its processes end at once."""
+
+
+def elastic(starts: list[Callable[[], None]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Any]:
+    """A job that loses a process in each of its starts; its exit status, and its starts."""
+    jobs: list[Any] = []
+
+    def start(options: Any, launcher: Any, output: JobOutput, room: Room, more: dict[str, str]) -> Any:
+        output.close()
+        room.close()
+        jobs.append(Started(starts[len(jobs)], more))
+        return jobs[-1]
+
+    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(launch, "find_launcher", lambda: None)
+    line = ["-n", str(len(starts)), "--elastic", "--log_dir", str(folder / "log"), __file__]
+    return launch.main(line), jobs
+
+
+def test_a_job_goes_on_from_its_own_checkpoints_and_not_from_those_of_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(name: str) -> str:
+        write_tensors(tmp_path / name, {"w": np.zeros(2, np.float32)})
+        return str(tmp_path / name)
+
+    of_before = written("last.checkpoint")
+    os.utime(of_before, (1e9, 1e9))
+    _, (first, second) = elastic([lambda: None, lambda: None], tmp_path, monkeypatch)
+    found = []
+    for job in (first, second):
+        for name, value in job.variables.items():
+            monkeypatch.setenv(name, value)
+        found.append(left_by_the_start_before(tmp_path))
+    assert found == [None, None]
+    newest = written("last-v1.checkpoint")
+    assert left_by_the_start_before(tmp_path) == newest
+
+
+def test_a_signal_between_two_starts_ends_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    status, jobs = elastic([lambda: None, told, lambda: None], tmp_path, monkeypatch)
+    assert status == 128 + signal.SIGTERM and [job.asked for job in jobs] == [None, signal.SIGTERM]
+    assert "ended by SIGTERM" in capsys.readouterr().err
+
+
+def test_a_job_that_is_over_notes_that_it_was_asked_to_end_and_signals_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    signalled: list[tuple[int, int]] = []
+    job = Job([sys.executable, "-c", ""], Room(1), JobOutput(1, None), {})
+    assert job.wait(60)
+    monkeypatch.setattr(os, "kill", lambda *told: signalled.append(told))
+    job.ask(signal.SIGUSR1)
+    assert job.asked is None
+    job.ask(signal.SIGTERM)
+    assert job.asked == signal.SIGTERM and not signalled
+
+
+def test_an_mpiexec_that_fails_by_itself_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text('#!/bin/bash\n[ "$1" = --version ] && { echo HYDRA; exit; }\nexit 7\n')
+    mpiexec.chmod(0o755)
+    monkeypatch.setenv("WORKBENCH_MPIEXEC", str(mpiexec))
+    assert launch.main(["-n", "2", "--elastic", "--log_dir", str(tmp_path / "log"), __file__]) == 7
+    assert "starting again" not in capsys.readouterr().err
