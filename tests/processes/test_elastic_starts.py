@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from workbench.checkpoint.files import write_tensors
-from workbench.experiments.training.model_checkpoint import left_by_the_start_before
+from workbench.errors import PeerFailed, Unavailable
+from workbench.executors.running.trainers import Trainers
+from workbench.experiments.training.saving.model_checkpoint import left_by_the_start_before
 from workbench.parallel.launch import main as launch
 from workbench.parallel.launch.job import Job
 from workbench.parallel.launch.output import JobOutput
-from workbench.parallel.launch.room import Room
+from workbench.parallel.launch.rank import _told
+from workbench.parallel.launch.room import Doorway, Failure, Room
 
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.processes
@@ -27,7 +32,10 @@ class Started:
     """Stands for a job that has lost a process, or was asked to end."""
 
     def __init__(self, at_start: Callable[[], None], variables: dict[str, str]) -> None:
-        self.variables, self.asked, self.failure, self.lost = variables, None, None, {}
+        self.variables = variables
+        self.asked: int | None = None
+        self.failure: Failure | None = None
+        self.lost: dict[int, Failure] = {}
         self.has_lost_one, self.status = True, 1
         at_start()
 
@@ -105,3 +113,32 @@ def test_an_mpiexec_that_fails_by_itself_is_no_loss(
     monkeypatch.setenv("WORKBENCH_MPIEXEC", str(mpiexec))
     assert launch.main(["-n", "2", "--elastic", "--log_dir", str(tmp_path / "log"), __file__]) == 7
     assert "starting again" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_a_loss"),
+    [
+        (PeerFailed("the step was given up: trainer 1: the process is gone", [1]), True),
+        (ValueError("the file of batch 7 is gone"), False),
+    ],
+    ids=["loss", "own"],
+)
+def test_what_is_said_of_a_loss_is_told_from_an_error_of_the_program(error: Exception, is_of_a_loss: bool) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    room = Room(2)
+    _told(Doorway(room.path, 0), error)
+    (room.path / "started.1").write_text(str(gone.pid))
+    job = Job([sys.executable, "-c", "raise SystemExit(1)"], room, JobOutput(2, None), {})
+    assert job.wait(60) and job.has_lost_one == is_of_a_loss
+
+
+@pytest.mark.parametrize("state", ["gone", ""])
+def test_the_others_are_told_that_the_one_which_counts_votes_is_gone(state: str) -> None:
+    window = SimpleNamespace(state_of=lambda rank: state)
+    group: Any = SimpleNamespace(channel=SimpleNamespace(window=window), member=lambda rank: f"rank {rank}")
+    ballot: Any = SimpleNamespace(settle=lambda error: None, is_open=True)
+    trainers: Any = SimpleNamespace(_group=group, _ballot=ballot)
+    with pytest.raises(Unavailable) as caught:
+        Trainers.settle(trainers, PeerFailed("the vote was given up"))
+    assert ("rank 0 is gone" in str(caught.value)) == (state == "gone")

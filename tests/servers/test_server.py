@@ -212,6 +212,19 @@ def test_a_server_ends_when_all_have_left_and_not_before() -> None:
     assert server.server._is_over()
 
 
+@pytest.mark.parametrize("comes_again", [False, True], ids=["under the launcher", "by hand"])
+def test_a_server_whose_trainers_are_all_gone_ends_unless_they_may_come_again(
+    comes_again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = joined(mode=ASYNC)
+    monkeypatch.setattr(server.server._listener, "comes_again", comes_again)
+    monkeypatch.setattr(server.server.members, "gone", lambda: [0, 1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert server.server._is_over() != comes_again
+    assert [str(one.message).partition("ends: ")[2] for one in told] == ["trainers 0, 1 are gone"][comes_again:]
+
+
 def test_a_server_does_not_wait_for_a_lost_trainer_when_the_others_have_left() -> None:
     server = joined(mode=ASYNC, patience=-1.0)
     assert not server.server._is_over()

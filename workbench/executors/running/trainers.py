@@ -191,9 +191,10 @@ class Trainers:
         """
         self._ballot.settle(error)
         if self._ballot.is_open:
+            how = "is gone and did not tell" if self._group.channel.window.state_of(0) == "gone" else "did not tell"
             raise Unavailable(
-                f"{self._group.member(0)} did not tell whether the step is applied: it has not been applied here, but "
-                "others may have; load all parameters anew"
+                f"{self._group.member(0)} {how} whether the step is applied: it has not been applied here, but others "
+                "may have; load all parameters anew"
             ) from error
 
     @property

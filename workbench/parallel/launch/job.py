@@ -16,11 +16,14 @@ from concurrent.futures import Future
 from operator import attrgetter
 from typing import NamedTuple
 
+from workbench.parallel.launch.begun import begun_by
 from workbench.parallel.launch.mpiexec import environment
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Failure, Room
+from workbench.runtime.comm.mpi.peers import state_of
 
 GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
+LAST_WORK = 30.0  # seconds servers have for what they still keep, when a trainer was killed and none is left
 LAST_WORDS = 0.2  # seconds in which what was printed last is still read once mpiexec has ended
 LOOK = 0.1  # seconds between two looks whether a signal has come
 LOOK_FOR_LOST = 0.25  # seconds between two looks whether a process was killed
@@ -80,6 +83,7 @@ class Job:
     ) -> None:
         self.room, self._output, self._roles = room, output, roles
         self.lost: dict[int, Failure] = {}
+        self._begun: dict[int, int] = {}  # process ids by ranks, of those that have not come to the room
         self._looked, self._over_at, self._is_ending = 0.0, 0.0, False
         self._said: list[str] = []
         self._asked_at: float | None = None
@@ -157,7 +161,7 @@ class Job:
             self._end_those_left()
             self.status = process.wait()
             self._failure = self._first_failure(self.status)
-            self.has_lost_one = self.status > 0 and bool(gone) and all(map(_is_of_a_loss, self.room.failures()))
+            self.has_lost_one = self.status > 0 and bool(gone) and self._failed_of_losses()
         finally:
             self._output.close()
             self.room.close()
@@ -217,32 +221,51 @@ class Job:
             process.terminate()
 
     def _look_for_lost(self, process: subprocess.Popen[bytes]) -> None:
-        """Tell of trainers that were killed; without one of its servers a job ends."""
-        if self._roles is None or self._is_ending or time.monotonic() < self._looked + LOOK_FOR_LOST:
+        """Tell of trainers that were killed; without one of its servers a job ends, and before all have met."""
+        if self._roles is None or self._is_ending:
+            return
+        absent = self._lost_on_the_way(process)
+        if not absent and time.monotonic() < self._looked + LOOK_FOR_LOST:
             return
         self._looked = time.monotonic()
         if self.room.failures():
             return  # mpiexec ends them all
-        for rank in sorted(self.room.lost().difference(self.lost)):
+        ready = self.room.ready()
+        for rank in sorted(absent.union(self.room.lost()).difference(self.lost)):
             name = self._roles.name(rank)
-            self.lost[rank] = Failure(rank, f"{name} was killed", self._output.last_errors(rank), time.time())
-            is_server = rank >= self._roles.trainers
-            what = "the job ends" if is_server else "the others go on, unless they wait for it at every step"
-            self._output.show("err", f"process {rank}, {name}, was killed: {what}\n")
-            if is_server:
+            how = "was killed" if rank in ready else "ended before its script began"
+            self.lost[rank] = Failure(rank, f"{name} {how}", self._output.last_errors(rank), time.time())
+            is_needed = rank >= self._roles.trainers or rank not in ready  # all wait for one that does not begin
+            what = "the job ends" if is_needed else "the others go on, unless they wait for it at every step"
+            self._output.show("err", f"process {rank}, {name}, {how}: {what}\n")
+            if is_needed:
                 self._is_ending = True
                 process.terminate()
                 return
-        if self.lost and self.room.ended().union(self.lost) >= set(range(self.room.processes)):
+        over = self.room.ended().union(self.lost)
+        if self.lost and over >= set(range(self._roles.trainers)):
             self._over_at = self._over_at or time.monotonic()
-            if time.monotonic() > self._over_at + GRACE:  # MPI may wait for the lost ones to take leave
+            # MPI may wait for the lost ones to take leave; servers know only of trainers that came to them
+            patience = GRACE if len(over) == self.room.processes else LAST_WORK
+            if time.monotonic() > self._over_at + patience:
                 self._is_ending = True
                 process.terminate()
+
+    def _lost_on_the_way(self, process: subprocess.Popen[bytes]) -> set[int]:
+        """Ranks that have ended before they came to the room."""
+        if len(self.room.pids()) == self.room.processes:
+            return set()
+        self._begun.update(begun_by(process.pid))
+        ended = {rank for rank, pid in self._begun.items() if state_of(pid) == "gone"}
+        return ended.difference(self.room.pids())  # it may have come and gone in between
 
     def _end_those_left(self) -> None:
         """mpiexec ends what it has started, unless it was killed itself."""
         for pid in self.room.pids().values():
             _kill(pid, signal.SIGKILL)
+
+    def _failed_of_losses(self) -> bool:
+        return all(failure.is_of_a_loss for failure in self.room.failures())
 
     def _first_failure(self, status: int) -> Failure | None:
         told = sorted([*self.room.failures(), *self.lost.values()], key=attrgetter("when"))
@@ -264,11 +287,6 @@ class Job:
             return int(by_rank.group(1))
         ranks = {pid: rank for rank, pid in self.room.pids().items()}
         return ranks.get(int(by_pid.group(1))) if by_pid else None
-
-
-def _is_of_a_loss(failure: Failure) -> bool:
-    """Whether a process failed because another one is gone, rather than for what its program did."""
-    return "is gone" in failure.what or "gone: " in failure.what
 
 
 def _how(status: int) -> str:

@@ -9,13 +9,14 @@ import json
 import os
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import Unavailable
+from workbench.errors import EnforceNotMet, Unavailable
 from workbench.parallel.launch.room import SETTING, Doorway, doorway
 from workbench.parallel.launch.variables import LOCALHOST, server_endpoints, server_job_variables, trainer_variables
 from workbench.runtime.standing import mpi_standing
@@ -48,9 +49,14 @@ def run_in_job(task: Callable[[Doorway | None], None]) -> None:
         door.enter()
     try:
         os.environ.update(_variables(job))
+        if door is not None:
+            door.tell_ready()
         task(door)
+        _take_leave(job)
     except SystemExit as end:
-        if door is not None and end.code not in (None, 0):
+        if end.code in (None, 0):
+            _take_leave(job)
+        elif door is not None:
             door.tell_failure(f"ended with sys.exit({end.code!r})", "")
         raise
     except BaseException as error:
@@ -60,12 +66,25 @@ def run_in_job(task: Callable[[Doorway | None], None]) -> None:
             door.tell_end()
 
 
+def _take_leave(job: Mapping[str, Any]) -> None:
+    """Parameter servers, which a script may not have left, do not wait for a process that has ended well."""
+    if not job["server_count"]:
+        return
+    from workbench.runtime.servers.standing import leave_servers
+
+    for thread in threading.enumerate():  # the process waits for them, and they may train
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
+    leave_servers()
+
+
 def _told(door: Doorway | None, error: BaseException) -> int:
     """Print a traceback and leave word of it; the exit status that follows."""
     text = "".join(traceback.format_exception(type(error), error, _own_frames(error)))
     print(text, end="", file=sys.stderr, flush=True)
     if door is not None:
-        door.tell_failure(traceback.format_exception_only(error)[-1].strip(), text)
+        is_of_a_loss = isinstance(error, EnforceNotMet) and "is gone" in str(error)  # a program's own errors may say so
+        door.tell_failure(traceback.format_exception_only(error)[-1].strip(), text, is_of_a_loss)
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 

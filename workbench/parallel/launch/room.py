@@ -4,6 +4,7 @@
     out.N, err.N     pipes: what process N prints
     task.N           a pipe: the function process N is to call, where it was started by `spawn`
     started.N        its process id
+    ready.N          it has met the others, and begins its script
     failed.N         how it failed, in JSON
     ended.N          it has come to its end, well or not
 
@@ -35,12 +36,18 @@ SETTING = "WORKBENCH_JOB"
 
 
 class Failure(NamedTuple):
-    """How a process failed. `when`: seconds since the epoch; `traceback`: of its exception, if that was it."""
+    """How a process failed.
+
+    Attributes:
+        when: seconds since the epoch. traceback: of its exception, if that was it.
+        is_of_a_loss: another process is gone; there is nothing wrong with what the program of this one did.
+    """
 
     rank: int
     what: str
     traceback: str
     when: float
+    is_of_a_loss: bool = False
 
 
 class Room:
@@ -93,9 +100,16 @@ class Room:
         said = self.ended()
         return {rank for rank, pid in self.pids().items() if state_of(pid) == "gone" and rank not in said}
 
+    def ready(self) -> set[int]:
+        """The processes that have met the others, and begun their script."""
+        return self._having("ready")
+
     def ended(self) -> set[int]:
         """The processes that have come to their end, well or not."""
-        return {rank for rank in range(self.processes) if (self.path / f"ended.{rank}").exists()}
+        return self._having("ended")
+
+    def _having(self, name: str) -> set[int]:
+        return {rank for rank in range(self.processes) if (self.path / f"{name}.{rank}").exists()}
 
     def close(self) -> None:
         """Let the processes that are left end, and remove the folders."""
@@ -123,9 +137,14 @@ class Doorway:
         os.set_blocking(alive, True)
         threading.Thread(target=self._end_with, args=(alive,), name="workbench-end-with-launcher", daemon=True).start()
 
-    def tell_failure(self, what: str, traceback: str) -> None:
-        """Leave word of a failure."""
-        self._write("failed", json.dumps(Failure(self.rank, what, traceback, time.time())._asdict()))
+    def tell_ready(self) -> None:
+        """Leave word that the script begins."""
+        self._write("ready", "")
+
+    def tell_failure(self, what: str, traceback: str, is_of_a_loss: bool = False) -> None:
+        """Leave word of a failure, see `Failure`."""
+        failure = Failure(self.rank, what, traceback, time.time(), is_of_a_loss)
+        self._write("failed", json.dumps(failure._asdict()))
 
     def tell_end(self) -> None:
         """Leave word that the process has not been killed."""

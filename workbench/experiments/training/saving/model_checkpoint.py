@@ -261,8 +261,8 @@ def left_by_the_start_before(asked: Any) -> str | None:
         return None
     folder = Path(asked.dirpath if isinstance(asked, ModelCheckpoint) else asked)
     begun = int(os.environ.get(FIRST_START, "0"))
-    found = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
-    written = [path for path in found if written_at(path) >= begun]
+    checkpoints = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
+    written = [path for path in checkpoints if written_at(path) >= begun]
     return str(max(written, key=written_at)) if written else None
 
 

@@ -168,18 +168,26 @@ class ParameterServer:
 
     def _is_over(self) -> bool:
         active = self.members.active
-        if not active or len(active) == self.duty.trainers:
-            return not active
+        if not active:
+            return True
+        lost = self._lost()
+        if {*lost} == {*active}:
+            self._tell_end(active, "are gone")
+            return True
+        if len(active) == self.duty.trainers:
+            return False
         is_late = time.monotonic() > self._left + self._patience
         absent = self.members.silent(self._patience) + (self.members.never_came() if is_late else [])
-        if {*absent, *self._lost()} != {*active}:
+        if {*absent, *lost} != {*active}:
             return False
-        lost, gone = ", ".join(map(str, active)), {*active} == {*self._lost()}
-        why = "are gone" if gone else f"were not heard of for {self._patience:g} s"
-        warnings.warn(
-            f"server {self.duty.endpoint} ends: trainers {lost} {why}, and the others have left", stacklevel=2
-        )
+        self._tell_end(active, f"were not heard of for {self._patience:g} s")
         return True
+
+    def _tell_end(self, trainers: Sequence[int], why: str) -> None:
+        """It ends without a farewell of some."""
+        others = ", and the others have left" if len(trainers) < self.duty.trainers else ""
+        lost = ", ".join(map(str, trainers))
+        warnings.warn(f"server {self.duty.endpoint} ends: trainers {lost} {why}{others}", stacklevel=2)
 
     def _lost(self) -> list[int]:
         """Trainers whose processes have ended, where they do not come again."""
