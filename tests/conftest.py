@@ -36,6 +36,11 @@ atexit.register(shutil.rmtree, RUNS, ignore_errors=True)
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def pytest_sessionstart() -> None:
+    """A process that begins while kernels are compiled does without them to its end: here all have them, or none."""
+    library.kernels()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays: among tens of thousands of tests nobody need look for garbage, now or later."""

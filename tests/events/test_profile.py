@@ -218,9 +218,9 @@ def test_the_table_shows_every_sum(profile: Profile) -> None:
     assert "exe_1: 3 steps on cpu:0, cpu:1, 30.000 ms, 10.000 ms a step; 1 plan compiled in 5.000 ms" in text
     assert "Error in step 3 of exe_1: boom" in text
     for row in [
-        r"mul +6 +18\.000 +3\.000 +3\.000 +4\.000 +75\.0 %",
-        r"tanh +6 +6\.000 +1\.000 +1\.000 +1\.000 +25\.0 %",
-        r"mul → mul\.out\[2, 4\] +3 +12\.000 +4\.000 +4\.000 +4\.000 +50\.0 % +cpu:0 +net\.py, line 3",
+        r"mul +6 +18\.000 +3,000\.0 +3,000\.0 +4,000\.0 +75\.0 %",
+        r"tanh +6 +6\.000 +1,000\.0 +1,000\.0 +1,000\.0 +25\.0 %",
+        r"mul → mul\.out\[2, 4\] +3 +12\.000 +4,000\.0 +4,000\.0 +4,000\.0 +50\.0 % +cpu:0 +net\.py, line 3",
         r"all_reduce +3 +9,000 +6\.000 +2\.000 +0\.000 +1\.5",
         r"exe_1, thread 0 +21\.000 +0\.000 +9\.000 +30\.0 %",
         r"exe_1, thread 1 +9\.000 +0\.000 +21\.000 +70\.0 %",

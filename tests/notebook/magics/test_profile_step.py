@@ -84,7 +84,7 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     ]  # fmt: skip
     assert all(line.name in types for line in profile.op_types[:8]) and "fc_0" in layers
     slowest = profile.ops[:3]
-    positions = [page.find(f"{line.median * 1e3:,.3f}</td>") for line in slowest]
+    positions = [page.find(f"{line.median * 1e6:,.1f}</td>") for line in slowest]
     assert -1 not in positions and positions == sorted(positions)
     assert f"cell In[{built}], line" in page
     assert f"… and {len(profile.ops) - 3} more ops" in words

@@ -19,7 +19,7 @@ from workbench.executors.profiling.sums import (
 from workbench.framework.values.place import Place
 
 _NAME = 48  # longer names of ops are cut
-_TIMES = ["calls", "total ms", "mean ms", "median ms", "max ms", "share"]
+_TIMES = ["calls", "total ms", "mean µs", "median µs", "max µs", "share"]
 
 
 def table(events: Sequence[Event], n: int, by: By, dropped: int = 0) -> str:
@@ -70,7 +70,7 @@ def _list(what: str, rows: list[list[str]], n: int, by: str) -> Iterator[str]:
 
 def _times(line: ProfileLine) -> list[str]:
     name = f"{line.name} → {', '.join(line.outputs)}" if line.outputs else line.name
-    times = [_ms(line.total), _ms(line.mean), _ms(line.median), _ms(line.max)]
+    times = [_ms(line.total), _us(line.mean), _us(line.median), _us(line.max)]
     return [_cut(name), f"{line.calls:,}", *times, f"{line.share * 100:.1f} %"]
 
 
@@ -140,6 +140,10 @@ def _columns(head: list[str], rows: list[list[str]]) -> str:
 
 def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3f}"
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f}"
 
 
 def _rate(nbytes: int, seconds: float) -> str:

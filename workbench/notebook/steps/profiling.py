@@ -24,9 +24,9 @@ SHOWN = 20
 WARM_UP, REPEAT = 3, 10
 _FEW = 8  # op types and layers shown
 _BAR = 90  # pixels: all of the time
-_HEAD = ("op", "makes", "device", "median ms", "middle half", "share", "built at")
-_SUMS = ("median ms", "middle half", "share")
-_NUMBERS = ("median ms", "middle half")
+_HEAD = ("op", "makes", "device", "median µs", "middle half", "share", "built at")
+_SUMS = ("median µs", "middle half", "share")
+_NUMBERS = ("median µs", "middle half")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class StepProfile:
         seconds = [s.seconds for s in steps]
         text = f"{count(len(steps), 'step')} on {places}: {_ms(median(seconds))} ms"
         if len(steps) > 1:
-            text += f", the middle half {_range(spread(seconds))} ms"
+            text += f", the middle half {' to '.join(map(_ms, spread(seconds)))} ms"
         if self.compiled:
             text += f", after {_ms(sum(p.seconds for p in self.compiled))} ms for compiling"
         return f"{text}. {count(self.applied, 'step')} applied in all"
@@ -192,7 +192,7 @@ def _cells(line: ProfileLine, share: float) -> list[str]:
 
 
 def _times(line: ProfileLine) -> tuple[str, str]:
-    return _ms(line.median), _range(line.spread)
+    return _us(line.median), _range(line.spread)
 
 
 def _share(line: ProfileLine, whole: float) -> float:
@@ -218,5 +218,9 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3f}"
 
 
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f}"
+
+
 def _range(ends: tuple[float, float]) -> str:
-    return " to ".join(map(_ms, ends))
+    return " to ".join(map(_us, ends))

@@ -26,6 +26,7 @@ from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
 from workbench.runtime.standing import standing
+from workbench.runtime.undisturbed import undisturbed
 
 _lock = threading.Lock()
 _found: Kernels | None = None
@@ -97,7 +98,7 @@ def cache_folder() -> Path:
 
 def image_path() -> Path:
     """Where the image for this machine is, or will be."""
-    return _own_folder() / f"kernels-{fingerprint()}"
+    return _own_folder() / f"kernels-{undisturbed(fingerprint)}"  # libraries on its way swallow exceptions
 
 
 def obstacle() -> str | None:
