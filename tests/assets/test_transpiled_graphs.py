@@ -36,4 +36,84 @@ def test_server_ops_have_a_lane_and_a_legend(dashboard: Any, transpiled: fluid.P
     colors = {one.evaluate("box => getComputedStyle(box).stroke") for one in items.locator(".wb-g-box").all()}
     assert colors == {"rgb(176, 125, 0)"}
     assert "server 6" in panel.locator(".wb-g-legend").inner_text()
-    assert "server" in panel.locator(".wb-g-rail").text_content()
+    assert panel.locator(".wb-g-legend").inner_text().count("127.0.0.1:6174") == 1
+
+
+@pytest.fixture
+def cut() -> Iterator[fluid.Program]:
+    """A trainer's program: a weight in two blocks on two servers, a bias on one of them."""
+    main, startup = fluid.Program(), fluid.Program()
+    wb.enable_static()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 200]), 90))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+        transpiler = fluid.DistributeTranspiler()
+        transpiler.transpile(0, main, ",".join(ENDPOINTS), 2, True, startup)
+        yield transpiler.get_trainer_program(wait_port=False)
+    wb.disable_static()
+
+
+ENDPOINTS = ["127.0.0.1:6174", "127.0.0.1:6175"]
+BANDS = ".wb-g-band:not(.wb-g-across)"
+
+
+def rows(locator: Any) -> list[tuple[float, float]]:
+    """Top and bottom of each, from the highest down."""
+    boxes = sorted((one.bounding_box() for one in locator.all()), key=lambda box: box["y"])
+    return [(box["y"], box["y"] + box["height"]) for box in boxes]
+
+
+def test_every_server_is_a_band_with_its_own_ops(dashboard: Any, cut: fluid.Program) -> None:
+    message = wb.ssa(cut).messages["graph"]
+    dashboard.receive(packed(message))
+    panel = dashboard.page.locator(".wb-graph")
+    device, *servers = rows(panel.locator(BANDS))
+    (among,) = rows(panel.locator(".wb-g-across"))
+    assert len(servers) == 2 and device[1] < among[0] < among[1] < servers[0][0] < servers[0][1] < servers[1][0]
+    met = [sorted(ENDPOINTS[s] for k, s in pairs(message) if k == n) for n in range(len(message["node"]["label"]))]
+    drawn = panel.locator(".wb-g-item.wb-g-server")
+    assert drawn.count() == sum(bool(names) for names in met)
+    found = []
+    for item in drawn.all():
+        top, height = (item.locator(".wb-g-box").bounding_box()[name] for name in ("y", "height"))
+        inside = [band for band, (start, end) in enumerate([among, *servers]) if start <= top and top + height <= end]
+        found += [[ENDPOINTS, ENDPOINTS[:1], ENDPOINTS[1:]][band] for band in inside]
+    assert sorted(found) == sorted(names for names in met if names)
+
+
+def pairs(message: dict[str, Any]) -> list[tuple[int, int]]:
+    toward = message["toward"]
+    return list(zip(toward["node"].tolist(), toward["server"].tolist()))
+
+
+def test_what_is_pushed_and_pulled_stands_beside_a_server(dashboard: Any, cut: fluid.Program) -> None:
+    message = wb.ssa(cut).messages["graph"]
+    dashboard.receive(packed(message))
+    panel = dashboard.page.locator(".wb-graph")
+    legend, rail = panel.locator(".wb-g-legend"), panel.locator(".wb-g-rail")
+    for name, pushed in zip(ENDPOINTS, message["servers"]["pushed"]):
+        size = f"{pushed / 1024:.1f} KiB"
+        assert f"{name} ↑ pushed {size}, ↓ pulled {size} a step" in legend.inner_text()
+        assert f"↑ {size}" in rail.text_content() and f"↓ {size}" in rail.text_content()
+    assert "2 servers" in panel.inner_text() and "exchange" not in legend.inner_text()
+    item = panel.locator(".wb-g-item.wb-g-server").first
+    item.click()
+    dashboard.settle()
+    told = {"exchanges": [0, 2], "told_pushed": [0.0, 2001.0], "told_pulled": [0.0, 6000.0]}
+    dashboard.receive(packed({**message, "servers": {**message["servers"], **told}}))
+    assert f"{ENDPOINTS[1]} ↑ pushed" in legend.inner_text()
+    assert "2 exchanges: pushed 2.0 KiB, pulled 5.9 KiB" in legend.inner_text()
+    assert (
+        ENDPOINTS[0] in panel.locator(".wb-g-details").inner_text()
+        or ENDPOINTS[1] in panel.locator(".wb-g-details").inner_text()
+    )
+
+
+def test_a_graph_without_servers_after_one_with_them(dashboard: Any, cut: fluid.Program) -> None:
+    message = wb.ssa(cut).messages["graph"]
+    dashboard.receive(packed(message))
+    panel = dashboard.page.locator(".wb-graph")
+    assert panel.locator(BANDS).count() == 3
+    without = {name: part for name, part in message.items() if name not in ("servers", "toward")}
+    dashboard.receive(packed(without))
+    assert panel.locator(BANDS).count() == 1 and "6174" not in panel.locator(".wb-g-legend").inner_text()

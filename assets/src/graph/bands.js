@@ -1,4 +1,5 @@
-// The bands of the devices, one under the other, with what they do together between them.
+// The bands of the devices, one under the other, with what they do together between them; below those of the parameter
+// servers, with what goes to several of them above.
 import { COLLECTIVE } from "./model.js";
 
 export const ROW = 42; // height of a row, and of the box in it
@@ -7,9 +8,10 @@ const GAP = 16; // between bands
 const BETWEEN = 18; // more, between those of different processes
 const INSET = 7; // above and below the boxes of a lane
 const TAG = 15;
+const TEXTS = 54; // height of a server's band at least: its name, what is pushed, what is pulled
 
 // `rows` and `deep` (levels of open groups) of every lane; lanes without rows are left out.
-// Gives lanes {y of the first row, rows, top, height} and devices {device, y, height, lanes}.
+// Gives lanes {y of the first row, rows, top, height} and devices {device, y, height}; servers count as devices.
 export function bands(model, rows, deep) {
   const lanes = Array.from(rows, (count) => ({ rows: count, y: 0, top: 0, height: 0 }));
   const count = Math.max(1, model.devices.length);
@@ -33,5 +35,20 @@ export function bands(model, rows, deep) {
     put(model.shared);
     y += GAP;
   }
+  const servers = model.servers ?? [];
+  if (servers.length) y += BETWEEN;
+  if (servers.length && rows[model.among]) {
+    put(model.among);
+    y += GAP;
+  }
+  servers.forEach((_, server) => {
+    const lane = lanes[model.laneOfServer(server)];
+    lane.rows ||= 1; // it is there though nothing may go to it alone
+    put(model.laneOfServer(server));
+    const height = Math.max(TEXTS, lane.height);
+    y += height - lane.height;
+    devices.push({ device: model.firstServer + server, y: lane.top, height });
+    y += GAP;
+  });
   return { lanes, devices, height: Math.max(0, y - GAP) };
 }

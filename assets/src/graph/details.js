@@ -118,6 +118,7 @@ export class Details {
             .map((device) => model.devices[device])
             .join(", "),
       ],
+      ["server", model.serverText(node)],
       ["writes", bytes(model.bytes(node))],
       ...timing(facts.timing, this.time),
       ["made at", facts.site ?? model.site(node)],

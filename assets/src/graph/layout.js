@@ -25,9 +25,10 @@ export function layout(model, folds, open) {
     rowsOf(items, model.lanes, depth),
     nesting(framed, inside, model.lanes),
   );
-  const columns = place(items, lanes, depth, model.shared);
-  for (const item of items) if (item.lane === model.shared) raise(model, item, lanes);
-  const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared: model.shared };
+  const columns = place(items, lanes, depth, model);
+  for (const item of items) if (model.isBetween(item.lane)) raise(model, item, lanes);
+  const { shared, among } = model;
+  const scene = { items, itemOf, lines, lanes, devices, columns, height, width: columns.end, shared, among };
   scene.frames = framed.map((group) => frameOf(group, inside.get(group), scene));
   route(scene);
   return scene;
@@ -74,14 +75,14 @@ function describe(model, item) {
   const { node, group } = item;
   item.kind = model.kind[item.nodes[0]];
   item.devices =
-    item.lane === model.shared
-      ? union(item.nodes.map((n) => model.devicesOf(n)))
+    model.isBetween(item.lane) || model.toward.of(item.nodes[0]).length
+      ? union(item.nodes.map((n) => model.bandsOf(n)))
       : [model.message.node.device[item.nodes[0]]];
   item.title = group ? group.title : model.type(node);
   item.detail = group ? `${item.nodes.length} ops: ${group.details.join(", ")}` : model.result(node);
   const letters = Math.max(item.title.length * LETTER, Math.min(item.detail.length, 16) * 5.8);
   item.w = Math.min(
-    item.lane === model.shared ? WIDEST : WIDE,
+    model.isBetween(item.lane) ? WIDEST : WIDE,
     Math.max(NARROW, Math.round(letters + (group ? 40 : 30))),
   );
   item.h = BOX;
@@ -119,7 +120,7 @@ function nesting(framed, inside, lanes) {
 }
 
 // Gives every item its x and y; returns the columns' {x, start, members} for finding what is seen.
-function place(items, lanes, depth, shared) {
+function place(items, lanes, depth, model) {
   const widths = new Float64Array(depth);
   const across = new Int32Array(depth).fill(1);
   const stems = new Int32Array(depth);
@@ -127,7 +128,7 @@ function place(items, lanes, depth, shared) {
     item.beside = Math.floor(item.turn / ROWS);
     widths[item.column] = Math.max(widths[item.column], item.w);
     across[item.column] = Math.max(across[item.column], item.beside + 1);
-    if (item.lane === shared) stems[item.column] = Math.min(ROWS, stems[item.column] + 1);
+    if (model.isBetween(item.lane)) stems[item.column] = Math.min(ROWS, stems[item.column] + 1);
   }
   const x = new Float64Array(depth);
   let end = 0;
@@ -154,13 +155,16 @@ function membersOf(items, depth) {
 function raise(model, item, lanes) {
   const role = model.role[item.nodes[0]];
   const x = item.x - GUTTER / 2 - (item.turn % ROWS) * STEM;
-  const marks = item.devices.map((device) => ({ device, y: middle(lanes, device, role) })).filter(({ y }) => y != null);
+  const marks = item.devices
+    .map((device) => ({ device, y: middle(model, lanes, device, role) }))
+    .filter(({ y }) => y != null);
   const ys = [...marks.map(({ y }) => y), item.y + item.h / 2];
   item.stem = { x, marks, top: Math.min(...ys), bottom: Math.max(...ys) };
 }
 
 // Half way down the lane of a device and role; where that is not drawn, the nearest of the device that is.
-function middle(lanes, device, role) {
+function middle(model, lanes, device, role) {
+  if (device >= model.firstServer) return lanes[model.laneOfServer(device - model.firstServer)].y + BOX / 2;
   const near = [role, 1, 0, 2, 3].map((kind) => lanes[COLLECTIVE * device + kind]).find((lane) => lane?.rows > 0);
   return near ? near.y + BOX / 2 : null;
 }

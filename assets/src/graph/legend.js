@@ -2,7 +2,7 @@
 import { HEAT, ROLES, theme } from "../draw/colors.js";
 import { mixed } from "../draw/contrast.js";
 import { h, renew, s } from "../draw/dom.js";
-import { count } from "../draw/numbers.js";
+import { bytes, count } from "../draw/numbers.js";
 import { MARKS } from "./marks.js";
 import { DASHES, WIDTHS } from "./shapes.js";
 import { COLLECTIVE, KINDS } from "./model.js";
@@ -23,7 +23,15 @@ export function legend(element, model, heat, mode, find) {
     );
   });
   const edges = model.message.edge.order.some((order) => order) ? [line(false, "data"), line(true, "order only")] : [];
-  renew(element, [...parts, ...edges, ...scale(heat, mode)]);
+  renew(element, [...parts, ...edges, ...model.servers.map(server), ...scale(heat, mode)]);
+}
+
+// "127.0.0.1:6174 ↑ pushed 9.4 KiB, ↓ pulled 9.4 KiB a step; 80 exchanges: pushed 753.1 KiB, pulled 753.1 KiB"
+function server({ name, pushed, pulled, exchanges, toldPushed, toldPulled }) {
+  const moves = [pushed >= 0 ? `↑ pushed ${bytes(pushed)}` : null, pulled >= 0 ? `↓ pulled ${bytes(pulled)}` : null];
+  const step = moves.some(Boolean) ? ` ${moves.filter(Boolean).join(", ")} a step` : "";
+  const sums = `${count(exchanges)} exchange${exchanges === 1 ? "" : "s"}: pushed ${bytes(toldPushed)}, pulled ${bytes(toldPulled)}`;
+  return h("span", { class: "wb-g-key wb-g-moved" }, symbol("server"), `${name}${step}${exchanges ? `; ${sums}` : ""}`);
 }
 
 function symbol(kind) {

@@ -49,11 +49,13 @@ export function describeItem(model, scene, at) {
   }
   const n = item.node;
   const lines = [scene.lines.in.of(at).length, scene.lines.out.of(at).length];
-  const place = `${kindName(item)} on ${model.placeText(n)}, layer ${model.layer(n)}`;
+  const place = `${kindName(item)} on ${model.placeText(n)}${met(model, n)}, layer ${model.layer(n)}`;
   return `${model.label(n)}, ${place}, ${lines[0]} edges in, ${lines[1]} out`;
 }
 
+const met = (model, n) => (model.toward.of(n).length ? `, with ${model.serverText(n)}` : "");
+
 function places(model, item) {
-  if (!item.stem) return model.placeText(item.nodes[0]);
-  return item.devices.map((device) => model.devices[device] ?? "?").join(", ");
+  if (!item.stem) return model.placeText(item.nodes[0]) + met(model, item.nodes[0]);
+  return item.devices.map((band) => model.bandName(band)).join(", ");
 }

@@ -24,13 +24,44 @@ export class Model {
     this.reads = lists(this.count, message.read.node, message.read.value);
     this.writes = lists(this.count, message.write.node, message.write.value);
     // One lane for each device and kind; the last is for what devices do together: collectives and fetches.
-    this.lanes = COLLECTIVE * Math.max(1, this.devices.length) + 1;
-    this.shared = this.lanes - 1;
-    this.lane = Int32Array.from({ length: this.count }, (_, n) =>
-      this.kind[n] === COLLECTIVE || this.across.of(n).length
-        ? this.shared
-        : COLLECTIVE * Math.max(0, node.device[n]) + this.kind[n],
-    );
+    // Behind them one for what goes to several parameter servers at once, and one for each server.
+    this.shared = COLLECTIVE * Math.max(1, this.devices.length);
+    this.servers = serversOf(message);
+    this.firstServer = Math.max(1, this.devices.length); // bands: the devices, then the servers
+    this.toward = lists(this.count, message.toward?.node ?? [], message.toward?.server ?? []);
+    this.among = this.shared + 1;
+    this.lanes = this.among + (this.servers.length ? 1 + this.servers.length : 0);
+    this.lane = Int32Array.from({ length: this.count }, (_, n) => this.laneOf(n));
+  }
+
+  laneOf(n) {
+    const servers = this.toward.of(n);
+    if (servers.length) return servers.length > 1 ? this.among : this.laneOfServer(servers[0]);
+    if (this.kind[n] === COLLECTIVE || this.across.of(n).length) return this.shared;
+    return COLLECTIVE * Math.max(0, this.message.node.device[n]) + this.kind[n];
+  }
+
+  laneOfServer(server) {
+    return this.among + 1 + server;
+  }
+
+  // Whether what is drawn in this lane reaches into several bands.
+  isBetween(lane) {
+    return lane === this.shared || lane === this.among;
+  }
+
+  // The bands in which a node is drawn: those of its devices, or of the servers that it meets, which come behind.
+  bandsOf(n) {
+    const servers = this.toward.of(n);
+    return servers.length ? Array.from(servers, (server) => this.firstServer + server) : this.devicesOf(n);
+  }
+
+  bandName(band) {
+    return this.devices[band] ?? this.servers[band - this.firstServer]?.name ?? "?";
+  }
+
+  serverText(n) {
+    return Array.from(this.toward.of(n), (server) => this.servers[server].name).join(", ");
   }
 
   type(n) {
@@ -99,6 +130,19 @@ export class Model {
     }
     return { kinds, collectives };
   }
+}
+
+// The parameter servers: {name, pushed, pulled: bytes of a step by the program, NaN where only a step can tell,
+// exchanges, toldPushed, toldPulled: what a server has told of steps}.
+export function serversOf({ servers }) {
+  return Array.from(servers?.name ?? [], (name, k) => ({
+    name,
+    pushed: servers.pushed[k],
+    pulled: servers.pulled[k],
+    exchanges: servers.exchanges?.[k] ?? 0,
+    toldPushed: servers.told_pushed?.[k] ?? NaN,
+    toldPulled: servers.told_pulled?.[k] ?? NaN,
+  }));
 }
 
 // For each of `count` keys the values that go with it, in the order they came, as views of one array.

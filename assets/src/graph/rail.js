@@ -1,28 +1,42 @@
 // The names of the devices and lanes at the left, in sight wherever the scene is moved to.
 import { s } from "../draw/dom.js";
+import { bytes } from "../draw/numbers.js";
 import { shortened } from "./marks.js";
 import { COLLECTIVE, KINDS } from "./model.js";
 import { RAIL } from "./camera.js";
 
 const LEAST = 11; // pixels of height for a name
+const LINE = 12;
 
-// Texts with their place in the scene: {text, y, height, strong}.
-export function railTexts({ devices, lanes, shared, items }, model) {
+// Texts with their place in the scene: {text, y, height, strong, below: lines of text above it that are not strong}.
+export function railTexts({ devices, lanes, shared, among, items }, model) {
   const texts = devices.flatMap((band) => [
-    { text: model.devices[band.device] ?? "", y: band.y, height: band.height, strong: true },
-    ...KINDS.slice(0, COLLECTIVE).flatMap((text, kind) => named(lanes[COLLECTIVE * band.device + kind], text)),
+    { text: model.devices.length ? model.bandName(band.device) : "", y: band.y, height: band.height, strong: true },
+    ...(band.device < model.firstServer
+      ? roles(lanes, band)
+      : moved(model.servers[band.device - model.firstServer], band)),
   ]);
   const collective = items.some((item) => item.kind === COLLECTIVE);
-  return [...texts, ...named(lanes[shared], collective ? "collectives" : "fetches")];
+  const between = named(lanes[shared], collective ? "collectives" : "fetches");
+  return [...texts, ...between, ...(model.servers.length ? named(lanes[among], "several servers") : [])];
+}
+
+const roles = (lanes, band) =>
+  KINDS.slice(0, COLLECTIVE).flatMap((text, kind) => named(lanes[COLLECTIVE * band.device + kind], text));
+
+// What a step pushes to a server and pulls from it, below its name.
+function moved({ pushed, pulled }, { y, height }) {
+  const texts = [pushed >= 0 ? `↑ ${bytes(pushed)}` : null, pulled >= 0 ? `↓ ${bytes(pulled)}` : null];
+  return texts.filter(Boolean).map((text, below) => ({ text, y, height, strong: false, below }));
 }
 
 const named = (lane, text) =>
   lane?.rows ? [{ text, y: lane.y, height: lane.top + lane.height - lane.y, strong: false }] : [];
 
 // Where a text goes on the screen, null where there is no room for it.
-export function railPlace({ y, height, strong }, camera) {
-  if (height * camera.k < (strong ? LEAST : 2 * LEAST)) return null;
-  return y * camera.k + camera.y + (strong ? 11 : Math.min(20, (height * camera.k) / 2) + 5);
+export function railPlace({ y, height, strong, below = 0 }, camera) {
+  if (height * camera.k < (strong ? LEAST : (2 + below) * LEAST)) return null;
+  return y * camera.k + camera.y + (strong ? 11 : Math.min(20, (height * camera.k) / 2) + 5 + below * LINE);
 }
 
 export const railText = ({ text, strong }) => shortened(text, RAIL - 8, strong ? 6.8 : 5.6);

@@ -17,11 +17,11 @@ export const WIDTHS = { box: 1, frame: 0.8, line: 0.9, near: 1.9, stem: 1.5, col
 export const DASHES = [4, 3]; // of lines along which no data go
 
 // Behind everything, across the whole width.
-export function bandShapes({ devices, lanes, shared }) {
-  const across = lanes[shared];
+export function bandShapes({ devices, lanes, shared, among }) {
+  const between = [lanes[shared], lanes[among]].filter((lane) => lane?.rows);
   return [
     ...devices.map(({ y, height }) => ({ y, height, alpha: ALPHA.band, across: false })),
-    ...(across.rows ? [{ y: across.top, height: across.height, alpha: ALPHA.across, across: true }] : []),
+    ...between.map(({ top, height }) => ({ y: top, height, alpha: ALPHA.across, across: true })),
   ];
 }
 

@@ -10,11 +10,14 @@ import { Details } from "../graph/details.js";
 import { Folds } from "../graph/fold.js";
 import { heatOf, MODES } from "../graph/heat.js";
 import { legend, legendKeys } from "../graph/legend.js";
-import { COLLECTIVE, KINDS, Model } from "../graph/model.js";
+import { COLLECTIVE, KINDS, Model, serversOf } from "../graph/model.js";
 import { Search } from "../graph/search.js";
 import { nodeTimes } from "../graph/times.js";
 import { tools } from "../graph/tools.js";
 import { View } from "../graph/view.js";
+
+const isSame = (a, b) => a.id === b.id && a.title === b.title && a.servers && sameNames(a, b);
+const sameNames = (a, b) => `${a.node.label} ${a.servers.name}` === `${b.node.label} ${b.servers?.name}`;
 
 export function graph(store) {
   return new GraphPanel(store);
@@ -82,6 +85,7 @@ class GraphPanel {
 
   load(message) {
     if (!message || message === this.message) return;
+    if (this.message && isSame(message, this.message)) return this.told(message);
     this.message = message;
     this.empty.hidden = true;
     this.full.hidden = false;
@@ -97,6 +101,12 @@ class GraphPanel {
     this.sampled();
     this.find(this.tools.query());
     this.selected();
+  }
+
+  // The same graph, of which servers have told more.
+  told(message) {
+    this.model.servers = serversOf(message);
+    this.keys();
   }
 
   sampled() {
@@ -117,6 +127,7 @@ class GraphPanel {
       many(model.count, "node"),
       ...(collectives ? [many(collectives, "collective")] : []),
       many(model.devices.length, "device"),
+      ...(model.servers.length ? [many(model.servers.length, "server")] : []),
     ];
     const slowest = sample?.graph === model.message.id ? slowestWords(sample, model.devices) : "";
     return [parts.join(", "), slowest].filter(Boolean).join("; ");

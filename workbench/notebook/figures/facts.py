@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.notebook.figures.palette import kind_of
+from workbench.notebook.summary import count, memory_text
 
 Message = Mapping[str, Any]  # as assets/src/README.md describes them, with arrays for columns of numbers
+ACROSS_SERVERS = -2  # in place of a device
 
 
 def ints(part: Message | None, name: str) -> list[int]:
@@ -28,7 +30,8 @@ class Nodes:
     """The nodes of a graph, column by column.
 
     Attributes:
-        kind: see `palette.KINDS`; device: -1 for what acts on several.
+        kind: see `palette.KINDS`.
+        device: -1 for what acts on several. Servers are counted behind the devices; -2 for what meets several.
         label: type and variable.
     """
 
@@ -52,7 +55,56 @@ class Nodes:
         shared = set(ints(graph.get("across"), "node"))
         several = [k in shared or kinds[k] == "collective" for k in range(len(types))]
         device = [-1 if apart else d for apart, d in zip(several, ints(node, "device"))]
-        return Nodes(types, kinds, layers, list(node.get("label", [])), device)
+        return Nodes(types, kinds, layers, list(node.get("label", [])), _with_servers(graph, device))
+
+
+def _with_servers(graph: Message, device: list[int]) -> list[int]:
+    """What meets a server belongs to it, wherever it is run."""
+    toward, first = graph.get("toward"), len(graph.get("devices", []))
+    met: dict[int, int] = {}
+    for node, server in zip(ints(toward, "node"), ints(toward, "server")):
+        met[node] = ACROSS_SERVERS if node in met else first + server
+    return [met.get(node, place) for node, place in enumerate(device)]
+
+
+class Server(NamedTuple):
+    """A parameter server.
+
+    Attributes:
+        pushed, pulled: bytes of a step by the program, NaN where only a step can tell.
+        exchanges: steps of trainers that it has told of, and the bytes that were pushed and pulled in all of them.
+    """
+
+    name: str
+    pushed: float
+    pulled: float
+    exchanges: int = 0
+    told_pushed: float = 0.0
+    told_pulled: float = 0.0
+
+    def moves(self) -> list[str]:
+        """`pushed 9.4 KiB` and `pulled 9.4 KiB`, of a step; what is not known is left out."""
+        return _moves(self.pushed, self.pulled)
+
+    def told(self) -> str:
+        """`80 exchanges: pushed 753.1 KiB, pulled 753.1 KiB`; nothing if it has told nothing."""
+        moves = ", ".join(_moves(self.told_pushed, self.told_pulled))
+        return f"{count(self.exchanges, 'exchange')}: {moves}" if self.exchanges else ""
+
+
+def _moves(pushed: float, pulled: float) -> list[str]:
+    sizes = {"pushed": pushed, "pulled": pulled}
+    return [f"{word} {memory_text(round(size))}" for word, size in sizes.items() if not np.isnan(size)]
+
+
+def servers(graph: Message) -> list[Server]:
+    """The parameter servers of a `graph` message."""
+    part = graph.get("servers") or {}
+    known = zip(part.get("name", []), floats(part, "pushed"), floats(part, "pulled"))
+    if part.get("exchanges") is None:
+        return [Server(*one) for one in known]
+    told = zip(ints(part, "exchanges"), floats(part, "told_pushed"), floats(part, "told_pulled"))
+    return [Server(*one, *sums) for one, sums in zip(known, told)]
 
 
 def devices(*messages: Message | None) -> list[str]:

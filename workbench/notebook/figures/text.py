@@ -20,6 +20,7 @@ from workbench.notebook.figures.facts import (
     newest_fed,
     over_steps,
     parts,
+    servers,
     slowest,
     summed,
     unwatched,
@@ -129,6 +130,9 @@ def _graph(graph: Message) -> Iterator[str]:
     layers = [layer for layer in in_order(nodes.layer) if layer]
     if layers:
         yield f"layers: {_some(layers, _NAMES)}"
+    for server in servers(graph):
+        moves = f": {', '.join(server.moves())} a step" if server.moves() else ""
+        yield f"server {server.name}{moves}{f'; told of {server.told()}' if server.told() else ''}"
     collectives = summed(graph)
     if not collectives:
         yield "collectives: none; devices exchange nothing" if len(devices(graph)) > 1 else "collectives: none"

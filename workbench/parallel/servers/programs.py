@@ -51,7 +51,7 @@ class RemotePrograms:
             block.ops = [*kept, _geo_operator(copied, sends[0])]
             copied.touch()
             return copied
-        pushed = [op for op in sends if _servers_of(op)]
+        pushed = [op for op in sends if servers_of(op)]
         pulled = [op for op in remote if op.record is RECV][:1]
         last = max([*pushed, *pulled] or remote[:1], key=block.ops.index)
         place = sum(op.record not in _EXCHANGED for op in block.ops[: block.ops.index(last)])
@@ -78,10 +78,10 @@ _EXCHANGED = (SEND, RECV, SEND_BARRIER, FETCH_BARRIER)
 
 def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
     block = program.global_block()
-    given = [(name, parts) for op in remote if op.record is SEND for name, parts in _pushes(op)]
-    pulled = [(name, pull) for op in remote if op.record is RECV for name, pull in _pulls(op)]
+    given = [(name, parts) for op in remote if op.record is SEND for name, parts in pushes_of(op)]
+    pulled = [(name, pull) for op in remote if op.record is RECV for name, pull in pulls_of(op)]
     endpoints = dict.fromkeys(
-        endpoint for op in remote for endpoint in (*_servers_of(op), *op.attrs.get("endpoints", ()))
+        endpoint for op in remote for endpoint in (*servers_of(op), *op.attrs.get("endpoints", ()))
     )
     trainer = remote[0].attrs["trainer_id"]
     begins = GEO_SGD in program.attributes
@@ -102,7 +102,7 @@ def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
 def _geo_operator(program: Program, op: Operator) -> Operator:
     """What is run at the end of a step of geo-SGD: parameters go in, and come out with what others have changed."""
     block, told = program.global_block(), program.attributes[GEO_SGD]
-    parameters = {name: _cut(one) for name, one in told["vars"].items()}
+    parameters = {name: shares_of(one) for name, one in told["vars"].items()}
     served = program.attributes.get(FINGERPRINT, "")
     exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters, served)
     names = list(parameters)
@@ -110,23 +110,23 @@ def _geo_operator(program: Program, op: Operator) -> Operator:
     return Operator(block, SERVER_EXCHANGE.type, {"X": names}, {"Out": names}, attrs, op.site)
 
 
-def _cut(told: dict[str, Any]) -> list[Share]:
+def shares_of(told: dict[str, Any]) -> list[Share]:
     """Where the rows of a parameter lie."""
     stops = np.cumsum(told["sections"]).tolist()
     rows = zip(told["var_names"], told["epmap"], stops, told["sections"], strict=True)
     return [Share(name, endpoint, stop - size, stop) for name, endpoint, stop, size in rows]
 
 
-def _servers_of(op: Operator) -> list[str]:
+def servers_of(op: Operator) -> list[str]:
     """The servers that an operator exchanges values with; a `send` of geo-SGD only says that something is over."""
     if op.record is SEND and GEO_SGD in op.block.program.attributes:
         return []
     return op.attrs.get("epmap", [])
 
 
-def _pushes(op: Operator) -> Iterator[tuple[str, list[Share]]]:
+def pushes_of(op: Operator) -> Iterator[tuple[str, list[Share]]]:
     """What a `send` reads, each with where it goes."""
-    names, endpoints = op.input("X"), _servers_of(op)
+    names, endpoints = op.input("X"), servers_of(op)
     if not endpoints:
         return  # it only says that something is over
     told, sections = op.attrs["send_varnames"], op.attrs["sections"]
@@ -141,7 +141,7 @@ def _pushes(op: Operator) -> Iterator[tuple[str, list[Share]]]:
         raise _mismatch(op, names, endpoints)
 
 
-def _pulls(op: Operator) -> Iterator[tuple[str, Pulled]]:
+def pulls_of(op: Operator) -> Iterator[tuple[str, Pulled]]:
     """What a `recv` writes, each with where it comes from."""
     names, endpoints, told = op.output("Out"), op.attrs["epmap"], op.attrs["recv_varnames"]
     if len(names) == 1 and len(told or names) == len(endpoints):

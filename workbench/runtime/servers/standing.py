@@ -83,6 +83,11 @@ def client_of(attrs: Mapping[str, Any]) -> StepExchange | Tables:
     return exchange
 
 
+def exchange_of(number: int) -> StepExchange | None:
+    """The exchange that was left here under a number; None once this process has left its servers."""
+    return _exchanges.get(number)
+
+
 def exchanges_of(program: Program) -> list[StepExchange]:
     """What the steps of a program exchange with servers; [] of programs that do not, and once they are left."""
     numbers = [op.attrs["exchange"] for op in program.global_block().ops if "exchange" in op.attrs]

@@ -10,6 +10,7 @@ from workbench.framework.values.spec import size_of
 from workbench.graph.columns import label_of, layer_of
 from workbench.graph.order import edges
 from workbench.graph.ssa import Graph, Node, Value
+from workbench.notebook.dashboard.watching.exchanged import servers_message
 from workbench.notebook.figures.graphs.folding import fold_message
 from workbench.notebook.messages import Message, Table, column
 
@@ -35,6 +36,7 @@ def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Mess
         "write": _accesses([node.writes for node in graph.nodes], values),
         "edge": _edges(graph),
         "tables": {name: table.texts for name, table in tables.items()},
+        **servers_message(graph),
     }
     return {**message, "fold": fold_message(message)}
 

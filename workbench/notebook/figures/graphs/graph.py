@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from workbench.notebook.figures.facts import Message, Nodes, at, devices, floats, members
+from workbench.notebook.figures.facts import ACROSS_SERVERS, Message, Nodes, at, devices, floats, members, servers
 from workbench.notebook.figures.graphs.layout import ACROSS, HEIGHT, WIDTH, Box, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, LINE, MARKS, ROLES, TEXT, styled, tint
@@ -41,7 +41,8 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set(xlim=(-_LEFT, max(width, 7.5) - _LEFT), ylim=(height - _TOP, -_TOP))
-    _lanes(axes, picture, devices(message))
+    names = [*devices(message), *(server.name for server in servers(message))]
+    _lanes(axes, picture, names, {len(devices(message)) + k: one.moves() for k, one in enumerate(servers(message))})
     _edges(axes, picture)
     took = times_of(message, sample, picture.boxes)
     _boxes(axes, picture.boxes, took)
@@ -55,14 +56,25 @@ def graph(message: Message, sample: Message | None = None) -> Figure:
 def _heading(axes: Axes, message: Message, sample: Message | None, picture: GraphPicture) -> None:
     nodes = Nodes.of(message)
     counts = Counter(nodes.kind)
-    texts = [count(len(nodes), "op"), f"on {count(len(devices(message)), 'device')}", _FOLDED.get(picture.level, "")]
+    beside = f" with {count(len(servers(message)), 'server')}" if servers(message) else ""
+    texts = [
+        f"{count(len(nodes), 'op')} on {count(len(devices(message)), 'device')}{beside}",
+        _FOLDED.get(picture.level, ""),
+    ]
+    texts += [f"{server.name}: {server.told()}" for server in servers(message) if server.told()]
     if sample is not None:
         texts.append(f"times of step {sample.get('step', '–')}")
     left = -_LEFT + _EDGE
     there = [kind for kind in KINDS if counts[kind]]
     axes.figure.set_label(f"SSA graph of {message.get('title')}: {', '.join(f'{counts[k]:,} {k}' for k in there)}")
     axes.text(left, -0.58, str(message.get("title") or "graph"), fontsize=11, weight="bold", va="center")
-    axes.text(left, -0.36, ", ".join(t for t in texts if t).replace(", on", " on"), color=FAINT, va="center")
+    axes.text(
+        left,
+        -0.36,
+        ", ".join(t for t in texts if t),
+        color=FAINT,
+        va="center",
+    )
     x = left
     for kind in there:
         axes.scatter([x + 0.06], [-0.14], s=34, marker=MARKS[kind], color=ROLES[kind], clip_on=False)
@@ -71,15 +83,20 @@ def _heading(axes: Axes, message: Message, sample: Message | None, picture: Grap
         x += 0.42 + 0.078 * len(text)
 
 
-def _lanes(axes: Axes, picture: GraphPicture, names: Sequence[str]) -> None:
+def _lanes(axes: Axes, picture: GraphPicture, names: Sequence[str], moves: Mapping[int, list[str]]) -> None:
     right = axes.get_xlim()[1] - _EDGE
     for lane in picture.lanes:
         shared = lane.device < 0
-        color = tint(ROLES["collective"], 0.14) if shared else BAND
+        between = ROLES["server" if lane.device == ACROSS_SERVERS else "collective"]
+        color = tint(between, 0.14) if shared else BAND
         size = (right + _LEFT - _EDGE, lane.bottom - lane.top)
         axes.add_patch(Rectangle((-_LEFT + _EDGE, lane.top), *size, facecolor=color, edgecolor="none", zorder=0))
         middle = (lane.top + lane.bottom) / 2
-        axes.text(-0.1, middle, lane.kind, ha="right", va="center", color=FAINT, fontsize=7.5)
+        if lane.device in moves:  # below the name of the server
+            says = "\n".join([*moves[lane.device], "a step"] if moves[lane.device] else ())
+            axes.text(-_LEFT + _EDGE + 0.06, lane.top + 0.24, says, va="top", color=FAINT, fontsize=7)
+        else:
+            axes.text(-0.1, middle, lane.kind, ha="right", va="center", color=FAINT, fontsize=7.5)
     for device in {lane.device for lane in picture.lanes if lane.device >= 0}:
         top = min(lane.top for lane in picture.lanes if lane.device == device)
         name = at(names, device, f"device {device}")
@@ -87,7 +104,7 @@ def _lanes(axes: Axes, picture: GraphPicture, names: Sequence[str]) -> None:
 
 
 def _edges(axes: Axes, picture: GraphPicture) -> None:
-    shared = np.array([box.group.device < 0 for box in picture.boxes] or [False])
+    shared = np.array([box.group.device == -1 for box in picture.boxes] or [False])
     exchange = shared[picture.source] | shared[picture.target]
     styles = (
         (picture.order if picture.level == "op" else picture.order & False, LINE, 0.5, (0, (2, 2)), 1.0),

@@ -6,11 +6,12 @@ Lengths are inches, y grows downwards. Time and memory grow with nodes and edges
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from workbench.notebook.figures.facts import Message
+from workbench.notebook.figures.facts import ACROSS_SERVERS, Message, servers
 from workbench.notebook.figures.graphs.boxes import Boxed, Folded, first_boxes
 
 COLUMNS = 10  # more are not readable on a page; of single nodes, two or three may share one, one below the other
@@ -19,10 +20,11 @@ WIDTH, HEIGHT = 1.08, 0.36  # of a box
 ACROSS, BELOW = 0.22, 0.14  # between boxes
 MARGIN = 0.1  # between the boxes of a lane and its border
 ACROSS_DEVICES = "across devices"
+TO_SERVERS = "several servers"
 
 
 class Lane(NamedTuple):
-    """A horizontal band; device is -1 for the one across devices."""
+    """A horizontal band; device is as of `facts.Nodes`."""
 
     device: int
     kind: str
@@ -64,7 +66,8 @@ class GraphPicture(NamedTuple):
 
 def layout(graph: Message) -> GraphPicture:
     """The graph of a `graph` message, folded as it says."""
-    return place(first_boxes(graph))
+    first = len(graph.get("devices", []))
+    return place(first_boxes(graph), range(first, first + len(servers(graph))))
 
 
 def fits(folded: Folded) -> bool:
@@ -75,12 +78,12 @@ def fits(folded: Folded) -> bool:
     return depth <= COLUMNS * (DEEP if folded.level == "op" else 1) and rows <= max(ROWS, 8 * devices)
 
 
-def place(folded: Folded) -> GraphPicture:
-    """The boxes of groups."""
+def place(folded: Folded, bands: Sequence[int] = ()) -> GraphPicture:
+    """The boxes of groups; every server in `bands` has a lane, though nothing may go to it alone."""
     groups = folded.boxes
     depths = depths_of(len(groups), folded.source, folded.target)
     shared = max(1, min(DEEP, -(-(max(depths, default=0) + 1) // COLUMNS)))  # depths to a column
-    keys = _lane_keys(groups)
+    keys = _lane_keys(groups, bands)
     lane_of = {key: number for number, key in enumerate(keys)}
     cells = [(lane_of[_lane_key(group)], depth // shared) for group, depth in zip(groups, depths)]
     rows, filled = [0] * len(groups), Counter[tuple[int, int]]()
@@ -121,17 +124,19 @@ def depths_of(count: int, source: np.ndarray, target: np.ndarray) -> list[int]:
 
 
 def _lane_key(group: Boxed) -> tuple[int, str]:
+    if group.device == ACROSS_SERVERS:
+        return ACROSS_SERVERS, TO_SERVERS
     return (-1, ACROSS_DEVICES) if group.device < 0 else (group.device, group.kind)
 
 
-def _lane_keys(groups: list[Boxed]) -> list[tuple[int, str]]:
-    """Lanes from top to bottom: devices with their roles, what is across devices in the middle of them."""
+def _lane_keys(groups: list[Boxed], bands: Sequence[int]) -> list[tuple[int, str]]:
+    """Lanes from top to bottom: devices with their roles, what is across devices in the middle of them; servers."""
     roles = {"forward": 0, "backward": 1, "optimize": 2, "server": 3}
-    keys = {_lane_key(group) for group in groups}
-    devices = sorted({device for device, _ in keys if device >= 0})
+    keys = {_lane_key(group) for group in groups} | {(server, "server") for server in bands}
+    devices = sorted({device for device, _ in keys if device >= 0 and device not in bands})
     middle = devices[(len(devices) - 1) // 2] if devices else -1
-    at = lambda device: middle + 0.5 if device < 0 else device  # noqa: E731
-    return sorted(keys, key=lambda key: (at(key[0]), roles.get(key[1], len(roles))))
+    between = {-1: middle + 0.5, ACROSS_SERVERS: min(bands, default=0) - 0.25}
+    return sorted(keys, key=lambda key: (between.get(key[0], key[0]), roles.get(key[1], len(roles))))
 
 
 def _lanes(keys: list[tuple[int, str]], heights: list[int]) -> list[Lane]:

@@ -55,6 +55,7 @@ class ServerExchange:
         program: what the servers are to serve; "" takes any.
 
     Attributes:
+        endpoints, pushes, pulls: as given.
         look: called before a step is pushed. is_applied: whether the last one that was pushed was applied here.
     """
 
@@ -71,7 +72,7 @@ class ServerExchange:
         self.look: Callable[[], None] = nothing_to_see
         self.is_applied = True
         self._numbers: dict[str, int] = {}  # of the last step, at each server
-        self._trainer, self._endpoints, self._pushes, self._pulls = trainer, list(endpoints), pushes, pulls
+        self._trainer, self.endpoints, self.pushes, self.pulls = trainer, list(endpoints), pushes, pulls
         self._wanted = {
             endpoint: [part.name for pull in pulls for part in pull.parts if part.endpoint == endpoint]
             for endpoint in endpoints
@@ -88,12 +89,12 @@ class ServerExchange:
             PeerFailed: a server is lost, or tells that another trainer is. PeerTimeout: one does not answer in time.
         """
         self.look()
-        pushed: dict[str, Arrays] = {endpoint: {} for endpoint in self._endpoints}
-        for parts, value in zip(self._pushes, values, strict=True):
+        pushed: dict[str, Arrays] = {endpoint: {} for endpoint in self.endpoints}
+        for parts, value in zip(self.pushes, values, strict=True):
             for part in parts:
                 pushed[part.endpoint].update(_pieces(part, value))
         with asking(self._trainer):
-            links = links_to(self._endpoints, self._trainer, self._program)
+            links = links_to(self.endpoints, self._trainer, self._program)
             if self.is_applied:
                 self._numbers = {endpoint: links[endpoint].next() for endpoint, arrays in pushed.items() if arrays}
                 self.is_applied = False
@@ -102,14 +103,14 @@ class ServerExchange:
                 arrays, names = pushed[endpoint], self._wanted[endpoint]
                 if arrays:
                     asked[endpoint] = link.start("step", arrays, sequence=self._numbers[endpoint], pull=names)
-                elif names or not self._pushes:
+                elif names or not self.pushes:
                     asked[endpoint] = link.start("pull", {}, pull=names)
             answers = answered(asked)
             for endpoint, number in self._numbers.items():
                 links[endpoint].taken(number)
             for endpoint, answer in answers.items() if self._begins else ():
                 links[endpoint].begun |= {name: np.array(array) for name, array in answer.arrays.items()}
-        return [self._joined(pull, answers) for pull in self._pulls]
+        return [self._joined(pull, answers) for pull in self.pulls]
 
     @staticmethod
     def _joined(pull: Pulled, answers: Mapping[str, Message]) -> np.ndarray:

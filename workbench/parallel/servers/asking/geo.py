@@ -37,14 +37,15 @@ class GeoExchange:
         parameters: where the rows of each lie. program: what the servers are to serve; "" takes any.
 
     Attributes:
+        every, parameters: as given.
         look: called before a step is pushed. is_applied: whether the last one was applied here.
     """
 
     def __init__(
         self, trainer: int, trainers: int, every: int, parameters: Mapping[str, Sequence[Share]], program: str = ""
     ) -> None:
-        self._trainer, self._trainers, self._every, self._program = trainer, trainers, every, program
-        self._parameters = dict(parameters)
+        self._trainer, self._trainers, self.every, self._program = trainer, trainers, every, program
+        self.parameters = dict(parameters)
         self._endpoints = list(dict.fromkeys(s.endpoint for shares in parameters.values() for s in shares))
         self._before = self._now = GeoProgress({}, 0, {})
         self._numbers: dict[str, int] = {}  # of the last push, at each server
@@ -69,7 +70,7 @@ class GeoExchange:
         if not known:
             known = {name: self._begun(shares, links, value) for (name, shares), value in self._with(values)}
         steps += 1
-        if steps % self._every:
+        if steps % self.every:
             self._now = GeoProgress(known, steps, {})
             return [np.array(value) for value in values]
         if not changes:
@@ -84,14 +85,14 @@ class GeoExchange:
             self._with_others(name, value, known[name], changes[name], answers)
             for (name, _), value in self._with(values)
         ]
-        self._now = GeoProgress({name: server for name, (server, _) in zip(self._parameters, both)}, steps, {})
+        self._now = GeoProgress({name: server for name, (server, _) in zip(self.parameters, both)}, steps, {})
         return [value for _, value in both]
 
     def _pushed(self, changes: Mapping[str, np.ndarray], links: Mapping[str, Link]) -> Mapping[str, Any]:
         """What the servers answer to the changes."""
         asked = {}
         for endpoint, link in links.items():
-            shares = [(n, s) for n, listed in self._parameters.items() for s in listed if s.endpoint == endpoint]
+            shares = [(n, s) for n, listed in self.parameters.items() for s in listed if s.endpoint == endpoint]
             arrays = {s.name + _DELTA: changes[n][s.start : s.stop] for n, s in shares}
             pull = [s.name for _, s in shares]
             asked[endpoint] = link.start("step", arrays, sequence=self._numbers[endpoint], pull=pull)
@@ -108,12 +109,12 @@ class GeoExchange:
         return np.concatenate(known).reshape(value.shape) if len(known) == len(parts) else np.array(value)
 
     def _with(self, values: Sequence[Any]) -> Any:
-        return zip(self._parameters.items(), values, strict=True)
+        return zip(self.parameters.items(), values, strict=True)
 
     def _with_others(
         self, name: str, value: np.ndarray, known: np.ndarray, change: np.ndarray, answers: Mapping[str, Any]
     ) -> tuple[np.ndarray, np.ndarray]:
         """A parameter as the servers have it now; and as the trainer does, with what others have changed."""
-        parts = [answers[share.endpoint].arrays[share.name] for share in self._parameters[name]]
+        parts = [answers[share.endpoint].arrays[share.name] for share in self.parameters[name]]
         server = np.concatenate(parts).reshape(value.shape)
         return server, np.asarray(value + (server - (known + change)))

@@ -1,0 +1,113 @@
+"""What operators exchange with which servers, as far as a program tells: for whoever looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from workbench.framework.program.operator import Operator
+from workbench.framework.values.spec import ROWS, size_of
+from workbench.ops.distributed.exchange import SERVER_EXCHANGE
+from workbench.ops.distributed.servers import LISTEN_AND_SERV, RECV, SEND
+from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE
+from workbench.parallel.servers.exchange import ServerExchange, Share
+from workbench.parallel.servers.geo import GeoExchange
+from workbench.parallel.servers.programs import GEO_SGD, pulls_of, pushes_of, servers_of, shares_of
+from workbench.runtime.servers.standing import exchange_of
+
+
+class Traffic(NamedTuple):
+    """What one operator moves between a trainer and a server.
+
+    Attributes:
+        pushed, pulled: bytes of a step, those of geo-SGD on average; None where only a step can tell, because rows
+            are sent, or because the operator is the server.
+    """
+
+    endpoint: str
+    pushed: float | None = 0.0
+    pulled: float | None = 0.0
+
+
+def traffic_of(op: Operator) -> list[Traffic]:
+    """What an operator exchanges, one entry for each server; [] if it meets none, or has left them.
+
+    Raises:
+        InvalidArgument: names and endpoints of an operator do not belong together.
+    """
+    if op.record is LISTEN_AND_SERV:
+        return [Traffic(op.attrs["endpoint"], None, None)]
+    if op.record is DISTRIBUTED_LOOKUP_TABLE:
+        return [Traffic(endpoint, 0.0, None) for endpoint in dict.fromkeys(op.attrs["endpoints"])]
+    if op.record is SEND and GEO_SGD in op.block.program.attributes:
+        return _of_geo(op)
+    if op.record is SEND:
+        return joined(_moved(op, pushes_of(op), pushed=True))
+    if op.record is RECV:
+        return joined(_moved(op, [(name, pull.parts) for name, pull in pulls_of(op)], pushed=False))
+    if op.record is SERVER_EXCHANGE:
+        return _of_exchange(op)
+    return [Traffic(endpoint) for endpoint in servers_of(op) or op.attrs.get("endpoints", [])]
+
+
+def _of_geo(op: Operator) -> list[Traffic]:
+    """A program of geo-SGD says once what all its steps exchange; one that pulls parameters only begins."""
+    told = op.block.program.attributes[GEO_SGD]
+    if any(other.record is RECV for other in op.block.ops):
+        return [Traffic(endpoint) for endpoint in told["endpoints"]]
+    parameters = [(name, shares_of(one)) for name, one in told["vars"].items()]
+    return _there_and_back(op, parameters, told["push_nums"])
+
+
+def _of_exchange(op: Operator) -> list[Traffic]:
+    exchange = exchange_of(op.attrs["exchange"])
+    if isinstance(exchange, GeoExchange):
+        return _there_and_back(op, list(exchange.parameters.items()), exchange.every)
+    if not isinstance(exchange, ServerExchange):
+        return []
+    pushes = zip(op.input("X"), exchange.pushes, strict=True)
+    pulls = zip(op.output("Out"), [pull.parts for pull in exchange.pulls], strict=True) if exchange.pulls else ()
+    none = [Traffic(endpoint) for endpoint in exchange.endpoints]
+    return joined([*none, *_moved(op, pushes, pushed=True), *_moved(op, pulls, pushed=False)])
+
+
+def _there_and_back(op: Operator, parameters: Sequence[tuple[str, Sequence[Share]]], every: int) -> list[Traffic]:
+    """Of parameters whose changes are pushed, and which are pulled, in every so manieth step."""
+    pushed = [Traffic(one.endpoint, one.pushed) for one in _moved(op, parameters, pushed=True)]
+    both = joined([*pushed, *_moved(op, parameters, pushed=False)])
+    return [Traffic(one.endpoint, _over(one.pushed, every), _over(one.pulled, every)) for one in both]
+
+
+def _over(size: float | None, steps: int) -> float | None:
+    return None if size is None else size / steps
+
+
+def _moved(op: Operator, given: Iterable[tuple[str, Sequence[Share]]], pushed: bool) -> Iterator[Traffic]:
+    """What of each variable goes to, or comes from, the servers of its parts."""
+    for name, parts in given:
+        for part in parts:
+            size = _size(op, name, part, alone=pushed or len(parts) == 1)
+            yield Traffic(part.endpoint, size) if pushed else Traffic(part.endpoint, 0.0, size)
+
+
+def _size(op: Operator, name: str, part: Share, alone: bool) -> float | None:
+    """Bytes of a part; of one without rows all of the variable, or, if there are others beside it, who knows."""
+    var = op.block.var_recursive(name)
+    whole = size_of(var.shape) * var.dtype.itemsize
+    if whole < 0 or var.kind == ROWS or (part.stop is None and not alone):
+        return None
+    return float(whole if part.stop is None else whole // var.shape[0] * (part.stop - part.start))
+
+
+def joined(traffic: Iterable[Traffic]) -> list[Traffic]:
+    """What several operators exchange together, one entry for each server."""
+    sums: dict[str, Traffic] = {}
+    for one in traffic:
+        known = sums.get(one.endpoint, Traffic(one.endpoint))
+        pushed, pulled = _sum(known.pushed, one.pushed), _sum(known.pulled, one.pulled)
+        sums[one.endpoint] = Traffic(one.endpoint, pushed, pulled)
+    return list(sums.values())
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a + b
