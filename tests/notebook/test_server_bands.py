@@ -133,7 +133,6 @@ def test_news_come_when_servers_tell_more() -> None:
         model.everything()
         assert not any(message["type"] == "graph" for message in model.news())
         events.emit(events.Exchanged(ENDPOINTS[0], 0, 0, 10, 20))
-        assert model._exchanges is not None
         model._exchanges._throttle._next = 0.0  # it is time
         (graph,) = [message for message in model.news() if message["type"] == "graph"]
         assert graph["servers"]["told_pulled"].tolist() == [20, 0]

@@ -19,7 +19,7 @@ from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
 from workbench.notebook.dashboard.model.shown import Shown
 from workbench.notebook.dashboard.model.subject import Subject
-from workbench.notebook.dashboard.watching.exchanged import Exchanges, has_servers
+from workbench.notebook.dashboard.watching.exchanged import Exchanges
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
 from workbench.notebook.dashboard.watching.nan_message import nan_message
@@ -72,7 +72,7 @@ class Model:
         self._newcomers = Newcomers(subject)
         self._newcomer: tuple[Run, Watch | Unwatched] | None = None
         self._begin()
-        self._exchanges = Exchanges() if has_servers(self.watch.graph) else None  # else from the first such graph on
+        self._exchanges = Exchanges(self.watch.graph)
 
     def _begin(self) -> None:
         subject = self.subject
@@ -152,8 +152,7 @@ class Model:
         self.watch.close()
         if self._newcomer is not None:
             self._newcomer[1].close()
-        if self._exchanges is not None:
-            self._exchanges.close()
+        self._exchanges.close()
         for shown in self.shown:
             if shown.fetched is not None:
                 shown.fetched.close()
@@ -208,11 +207,9 @@ class Model:
         if state != self._sent:
             self._sent = state
             news.append(state)
-        if graph_changed or self._graph_sent != self.watch.graph_number:
+        if graph_changed or self._graph_sent != self.watch.graph_number or self._exchanges.has_news():
             self._graph_sent = self.watch.graph_number
-            news.append(self._graph_message())
-        elif self._exchanges is not None and self._exchanges.has_news():
-            news.append(self._graph_message())
+            news.append(self._exchanges.added_to(self.watch.graph_message()))
         if looked:
             news += self.watch.sampled()
         if not self.is_stepping() and (fed := self.watch.news_of_fed()) is not None:
@@ -231,17 +228,9 @@ class Model:
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
-        fed = self.watch.newest_fed()
+        graph, fed = self._exchanges.added_to(self.watch.graph_message()), self.watch.newest_fed()
         steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
-        return [self._sent, self._graph_message(), *curves, self.watch.scopes_message(), *steps]
-
-    def _graph_message(self) -> Message:
-        """The message `graph`, with what servers have told since the first one."""
-        message = self.watch.graph_message()
-        if "servers" not in message:
-            return message
-        self._exchanges = self._exchanges or Exchanges()
-        return self._exchanges.added_to(message)
+        return [self._sent, graph, *curves, self.watch.scopes_message(), *steps]
 
     def _catch_up(self) -> tuple[bool, bool]:
         return self.watch.follow(self.run is None or not self.run.finished)
@@ -251,19 +240,15 @@ class Model:
         return {
             "type": "state",
             "subject": {
-                "name": self.subject.name,
-                "kind": self.subject.kind,
-                "devices": self.watch.devices,
-                "strategy": self.watch.strategy,
-                "unseen": self.watch.unseen,
-                "graph": self.watch.graph_number,
-                "cell": self.cell,
+                "name": self.subject.name, "kind": self.subject.kind, "devices": self.watch.devices,
+                "strategy": self.watch.strategy, "unseen": self.watch.unseen,
+                "graph": self.watch.graph_number, "cell": self.cell,
             },
             "run": self._run_state(),
             "runs": [self._listed(shown) for shown in self.shown],
             "controls": {**self.controls.message(), "allowed": self.allowed(), "busy": self.busy},
             "notice": self.notice,
-        }
+        }  # fmt: skip
 
     def _listed(self, shown: Shown) -> Message:
         run, loop = shown.run, shown.fetched

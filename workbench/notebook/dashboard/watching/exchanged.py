@@ -25,17 +25,27 @@ class Told(NamedTuple):
 
 
 class Exchanges:
-    """Listens to servers: to those of this process, and to what is handed on here of others."""
+    """Listens to servers: to those of this process, and to what is handed on here of others.
 
-    def __init__(self) -> None:
+    Args:
+        graph: that is shown. If it has no servers, only what they tell after the first graph that does is heard.
+    """
+
+    def __init__(self, graph: Graph) -> None:
         self._told: dict[str, Told] = {}
         self._throttle = Throttle(_TOLD_S)
         self._changed = False
-        self._listening = events.subscribe(self._hear, events.Exchanged)
+        self._listening: events.Subscription | None = None
+        if any(meets_servers(node.type) for node in graph.nodes):
+            self._listen()
+
+    def _listen(self) -> None:
+        self._listening = self._listening or events.subscribe(self._hear, events.Exchanged)
 
     def close(self) -> None:
         """Listen no more."""
-        self._listening.close()
+        if self._listening is not None:
+            self._listening.close()
 
     def _hear(self, event: events.Exchanged) -> None:
         known = self._told.get(event.executor, Told())
@@ -48,7 +58,10 @@ class Exchanges:
         return self._changed and self._throttle.is_due()
 
     def added_to(self, graph: Message) -> Message:
-        """The message `graph` with what its servers have told."""
+        """The message `graph` with what its servers have told; as it is without servers."""
+        if "servers" not in graph:
+            return graph
+        self._listen()
         with self._throttle.taking():
             self._changed = False
             of = [self._told.get(name, Told()) for name in graph["servers"]["name"]]
@@ -58,11 +71,6 @@ class Exchanges:
                 "told_pulled": column([one.pulled for one in of], "float64"),
             }
             return {**graph, "servers": {**graph["servers"], **sums}}
-
-
-def has_servers(graph: Graph) -> bool:
-    """Whether there are nodes that meet parameter servers."""
-    return any(meets_servers(node.type) for node in graph.nodes)
 
 
 def servers_message(graph: Graph) -> Message:
