@@ -16,7 +16,7 @@ from workbench.parallel.servers.programs import GEO_SGD, pulls_of, pushes_of, se
 from workbench.runtime.servers.standing import exchange_of
 
 
-class Traffic(NamedTuple):
+class ServerTraffic(NamedTuple):
     """What one operator moves between a trainer and a server.
 
     Attributes:
@@ -29,16 +29,16 @@ class Traffic(NamedTuple):
     pulled: float | None = 0.0
 
 
-def traffic_of(op: Operator) -> list[Traffic]:
+def traffic_of(op: Operator) -> list[ServerTraffic]:
     """What an operator exchanges, one entry for each server; [] if it meets none, or has left them.
 
     Raises:
         InvalidArgument: names and endpoints of an operator do not belong together.
     """
     if op.record is LISTEN_AND_SERV:
-        return [Traffic(op.attrs["endpoint"], None, None)]
+        return [ServerTraffic(op.attrs["endpoint"], None, None)]
     if op.record is DISTRIBUTED_LOOKUP_TABLE:
-        return [Traffic(endpoint, 0.0, None) for endpoint in dict.fromkeys(op.attrs["endpoints"])]
+        return [ServerTraffic(endpoint, 0.0, None) for endpoint in dict.fromkeys(op.attrs["endpoints"])]
     if op.record is SEND and GEO_SGD in op.block.program.attributes:
         return _of_geo(op)
     if op.record is SEND:
@@ -47,19 +47,19 @@ def traffic_of(op: Operator) -> list[Traffic]:
         return joined(_moved(op, [(name, pull.parts) for name, pull in pulls_of(op)], pushed=False))
     if op.record is SERVER_EXCHANGE:
         return _of_exchange(op)
-    return [Traffic(endpoint) for endpoint in servers_of(op) or op.attrs.get("endpoints", [])]
+    return [ServerTraffic(endpoint) for endpoint in servers_of(op) or op.attrs.get("endpoints", [])]
 
 
-def _of_geo(op: Operator) -> list[Traffic]:
+def _of_geo(op: Operator) -> list[ServerTraffic]:
     """A program of geo-SGD says once what all its steps exchange; one that pulls parameters only begins."""
     told = op.block.program.attributes[GEO_SGD]
     if any(other.record is RECV for other in op.block.ops):
-        return [Traffic(endpoint) for endpoint in told["endpoints"]]
+        return [ServerTraffic(endpoint) for endpoint in told["endpoints"]]
     parameters = [(name, shares_of(one)) for name, one in told["vars"].items()]
     return _there_and_back(op, parameters, told["push_nums"])
 
 
-def _of_exchange(op: Operator) -> list[Traffic]:
+def _of_exchange(op: Operator) -> list[ServerTraffic]:
     exchange = exchange_of(op.attrs["exchange"])
     if isinstance(exchange, GeoExchange):
         return _there_and_back(op, list(exchange.parameters.items()), exchange.every)
@@ -67,27 +67,27 @@ def _of_exchange(op: Operator) -> list[Traffic]:
         return []
     pushes = zip(op.input("X"), exchange.pushes, strict=True)
     pulls = zip(op.output("Out"), [pull.parts for pull in exchange.pulls], strict=True) if exchange.pulls else ()
-    none = [Traffic(endpoint) for endpoint in exchange.endpoints]
+    none = [ServerTraffic(endpoint) for endpoint in exchange.endpoints]
     return joined([*none, *_moved(op, pushes, pushed=True), *_moved(op, pulls, pushed=False)])
 
 
-def _there_and_back(op: Operator, parameters: Sequence[tuple[str, Sequence[Share]]], every: int) -> list[Traffic]:
+def _there_and_back(op: Operator, parameters: Sequence[tuple[str, Sequence[Share]]], every: int) -> list[ServerTraffic]:
     """Of parameters whose changes are pushed, and which are pulled, in every so manieth step."""
-    pushed = [Traffic(one.endpoint, one.pushed) for one in _moved(op, parameters, pushed=True)]
+    pushed = [ServerTraffic(one.endpoint, one.pushed) for one in _moved(op, parameters, pushed=True)]
     both = joined([*pushed, *_moved(op, parameters, pushed=False)])
-    return [Traffic(one.endpoint, _over(one.pushed, every), _over(one.pulled, every)) for one in both]
+    return [ServerTraffic(one.endpoint, _over(one.pushed, every), _over(one.pulled, every)) for one in both]
 
 
 def _over(size: float | None, steps: int) -> float | None:
     return None if size is None else size / steps
 
 
-def _moved(op: Operator, given: Iterable[tuple[str, Sequence[Share]]], pushed: bool) -> Iterator[Traffic]:
+def _moved(op: Operator, given: Iterable[tuple[str, Sequence[Share]]], pushed: bool) -> Iterator[ServerTraffic]:
     """What of each variable goes to, or comes from, the servers of its parts."""
     for name, parts in given:
         for part in parts:
             size = _size(op, name, part, alone=pushed or len(parts) == 1)
-            yield Traffic(part.endpoint, size) if pushed else Traffic(part.endpoint, 0.0, size)
+            yield ServerTraffic(part.endpoint, size) if pushed else ServerTraffic(part.endpoint, 0.0, size)
 
 
 def _size(op: Operator, name: str, part: Share, alone: bool) -> float | None:
@@ -99,13 +99,13 @@ def _size(op: Operator, name: str, part: Share, alone: bool) -> float | None:
     return float(whole if part.stop is None else whole // var.shape[0] * (part.stop - part.start))
 
 
-def joined(traffic: Iterable[Traffic]) -> list[Traffic]:
+def joined(traffic: Iterable[ServerTraffic]) -> list[ServerTraffic]:
     """What several operators exchange together, one entry for each server."""
-    sums: dict[str, Traffic] = {}
+    sums: dict[str, ServerTraffic] = {}
     for one in traffic:
-        known = sums.get(one.endpoint, Traffic(one.endpoint))
+        known = sums.get(one.endpoint, ServerTraffic(one.endpoint))
         pushed, pulled = _sum(known.pushed, one.pushed), _sum(known.pulled, one.pulled)
-        sums[one.endpoint] = Traffic(one.endpoint, pushed, pulled)
+        sums[one.endpoint] = ServerTraffic(one.endpoint, pushed, pulled)
     return list(sums.values())
 
 

@@ -11,7 +11,7 @@ from workbench.graph.beyond import meets_servers
 from workbench.graph.ssa import Graph, Node
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.messages import Message, column
-from workbench.parallel.servers.traffic import Traffic, joined, traffic_of
+from workbench.parallel.servers.traffic import ServerTraffic, joined, traffic_of
 
 _TOLD_S = 0.5  # seconds between two messages with what servers have told
 
@@ -93,7 +93,7 @@ def servers_message(graph: Graph) -> Message:
     }
 
 
-def _traffic(node: Node) -> Sequence[Traffic]:
+def _traffic(node: Node) -> Sequence[ServerTraffic]:
     return traffic_of(node.origins[0]) if node.is_op and node.origins and meets_servers(node.type) else ()
 
 
