@@ -15,8 +15,8 @@ from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject
 from workbench.notebook.figures.facts import Nodes
-from workbench.notebook.figures.graph import graph as picture
-from workbench.notebook.figures.layout import layout
+from workbench.notebook.figures.graphs.graph import graph as picture
+from workbench.notebook.figures.graphs.layout import layout
 from workbench.notebook.figures.text import describe
 
 STEPS = 4
@@ -133,7 +133,7 @@ def test_news_come_when_servers_tell_more() -> None:
         model.everything()
         assert not any(message["type"] == "graph" for message in model.news())
         events.emit(events.Exchanged(ENDPOINTS[0], 0, 0, 10, 20))
-        model._exchanges._throttle._next = 0.0  # it is time
+        model._servers_heard._throttle._next = 0.0  # it is time
         (graph,) = [message for message in model.news() if message["type"] == "graph"]
         assert graph["servers"]["told_pulled"].tolist() == [20, 0]
     finally:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.notebook.figures.palette import kind_of
-from workbench.notebook.summary import count, memory_text
+from workbench.notebook.programs.summary import count, memory_text
 
 Message = Mapping[str, Any]  # as assets/src/README.md describes them, with arrays for columns of numbers
 ACROSS_SERVERS = -2  # in place of a device
@@ -67,7 +67,7 @@ def _with_servers(graph: Message, device: list[int]) -> list[int]:
     return [met.get(node, place) for node, place in enumerate(device)]
 
 
-class Server(NamedTuple):
+class ServerBand(NamedTuple):
     """A parameter server.
 
     Attributes:
@@ -97,14 +97,14 @@ def _moves(pushed: float, pulled: float) -> list[str]:
     return [f"{word} {memory_text(round(size))}" for word, size in sizes.items() if not np.isnan(size)]
 
 
-def servers(graph: Message) -> list[Server]:
+def servers(graph: Message) -> list[ServerBand]:
     """The parameter servers of a `graph` message."""
     part = graph.get("servers") or {}
     known = zip(part.get("name", []), floats(part, "pushed"), floats(part, "pulled"))
     if part.get("exchanges") is None:
-        return [Server(*one) for one in known]
+        return [ServerBand(*one) for one in known]
     told = zip(ints(part, "exchanges"), floats(part, "told_pushed"), floats(part, "told_pulled"))
-    return [Server(*one, *sums) for one, sums in zip(known, told)]
+    return [ServerBand(*one, *sums) for one, sums in zip(known, told)]
 
 
 def devices(*messages: Message | None) -> list[str]:

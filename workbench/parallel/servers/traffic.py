@@ -10,8 +10,8 @@ from workbench.framework.values.spec import ROWS, size_of
 from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.ops.distributed.servers import LISTEN_AND_SERV, RECV, SEND
 from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE
-from workbench.parallel.servers.exchange import ServerExchange, Share
-from workbench.parallel.servers.geo import GeoExchange
+from workbench.parallel.servers.asking.exchange import ServerExchange, Share
+from workbench.parallel.servers.asking.geo import GeoExchange
 from workbench.parallel.servers.programs import GEO_SGD, pulls_of, pushes_of, servers_of, shares_of
 from workbench.runtime.servers.standing import exchange_of
 

@@ -19,7 +19,7 @@ from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
 from workbench.notebook.dashboard.model.shown import Shown
 from workbench.notebook.dashboard.model.subject import Subject
-from workbench.notebook.dashboard.watching.exchanged import Exchanges
+from workbench.notebook.dashboard.watching.exchanged import ServersHeard
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
 from workbench.notebook.dashboard.watching.nan_message import nan_message
@@ -72,7 +72,7 @@ class Model:
         self._newcomers = Newcomers(subject)
         self._newcomer: tuple[Run, Watch | Unwatched] | None = None
         self._begin()
-        self._exchanges = Exchanges(self.watch.graph)
+        self._servers_heard = ServersHeard(self.watch.graph)
 
     def _begin(self) -> None:
         subject = self.subject
@@ -152,7 +152,7 @@ class Model:
         self.watch.close()
         if self._newcomer is not None:
             self._newcomer[1].close()
-        self._exchanges.close()
+        self._servers_heard.close()
         for shown in self.shown:
             if shown.fetched is not None:
                 shown.fetched.close()
@@ -207,9 +207,9 @@ class Model:
         if state != self._sent:
             self._sent = state
             news.append(state)
-        if graph_changed or self._graph_sent != self.watch.graph_number or self._exchanges.has_news():
+        if graph_changed or self._graph_sent != self.watch.graph_number or self._servers_heard.has_news():
             self._graph_sent = self.watch.graph_number
-            news.append(self._exchanges.added_to(self.watch.graph_message()))
+            news.append(self._servers_heard.added_to(self.watch.graph_message()))
         if looked:
             news += self.watch.sampled()
         if not self.is_stepping() and (fed := self.watch.news_of_fed()) is not None:
@@ -228,7 +228,7 @@ class Model:
         self.watch.memory_changed()
         self._sent, self._graph_sent = self.state(), self.watch.graph_number
         curves = [shown.curves.message() for shown in self.shown]
-        graph, fed = self._exchanges.added_to(self.watch.graph_message()), self.watch.newest_fed()
+        graph, fed = self._servers_heard.added_to(self.watch.graph_message()), self.watch.newest_fed()
         steps = [*self.watch.sampled(), *([fed] if fed is not None else [])]
         return [self._sent, graph, *curves, self.watch.scopes_message(), *steps]
 

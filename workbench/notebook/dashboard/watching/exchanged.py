@@ -16,7 +16,7 @@ from workbench.parallel.servers.traffic import ServerTraffic, joined, traffic_of
 _TOLD_S = 0.5  # seconds between two messages with what servers have told
 
 
-class Told(NamedTuple):
+class ToldBytes(NamedTuple):
     """What a server has told: how many steps of trainers it has answered, and the bytes of all of them together."""
 
     exchanges: int = 0
@@ -24,7 +24,7 @@ class Told(NamedTuple):
     pulled: int = 0
 
 
-class Exchanges:
+class ServersHeard:
     """Listens to servers: to those of this process, and to what is handed on here of others.
 
     Args:
@@ -32,7 +32,7 @@ class Exchanges:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, ToldBytes] = {}
         self._throttle = Throttle(_TOLD_S)
         self._changed = False
         self._listening: events.Subscription | None = None
@@ -48,9 +48,9 @@ class Exchanges:
             self._listening.close()
 
     def _hear(self, event: events.Exchanged) -> None:
-        known = self._told.get(event.executor, Told())
+        known = self._told.get(event.executor, ToldBytes())
         sums = known.exchanges + 1, known.pushed + event.pushed, known.pulled + event.pulled
-        self._told[event.executor] = Told(*sums)
+        self._told[event.executor] = ToldBytes(*sums)
         self._changed = True
 
     def has_news(self) -> bool:
@@ -64,7 +64,7 @@ class Exchanges:
         self._listen()
         with self._throttle.taking():
             self._changed = False
-            of = [self._told.get(name, Told()) for name in graph["servers"]["name"]]
+            of = [self._told.get(name, ToldBytes()) for name in graph["servers"]["name"]]
             sums = {
                 "exchanges": column([one.exchanges for one in of], "int32"),
                 "told_pushed": column([one.pushed for one in of], "float64"),
