@@ -15,6 +15,7 @@ from hypothesis import settings
 
 import workbench as wb
 from workbench.config import override
+from workbench.framework.values import random
 from workbench.runtime.native import library
 
 # A busy machine is not a failure; in CI the examples are the same every time, elsewhere they explore.
@@ -64,6 +65,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(missing)
     if item.get_closest_marker("gpu") and (missing := missing_for_gpu()):
         pytest.skip(missing)
+
+
+def pytest_runtest_teardown() -> None:
+    """A seed that a test has chosen ends with it."""
+    if random.position() != (0, 0):
+        wb.seed(0)
 
 
 @pytest.fixture

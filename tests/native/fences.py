@@ -143,6 +143,22 @@ def looped() -> Seed:
     return Seed("a loop", program_to_dict(program), {"x": np.ones((4, 5), np.float32)})
 
 
+def nested() -> Seed:
+    """A loop inside a loop, and its gradient."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        x = static.data("x", [4, 5])
+        x.stop_gradient = False
+        zero = wb.full([1], 0, "int64")
+
+        def inner(i: Any, h: Any) -> Any:
+            return static.nn.while_loop(lambda j, h: j < i, lambda j, h: [j + 1, wb.tanh(h + x)], [zero * 1, h])[1]
+
+        h = static.nn.while_loop(lambda i, h: i < 3, lambda i, h: [i + 1, inner(i, h)], [zero, x])[1]
+        static.gradients(wb.sum(h), x)
+    return Seed("a loop inside a loop", program_to_dict(program), {"x": np.ones((4, 5), np.float32)})
+
+
 def sparse() -> Seed:
     """A table that is read twice, and the update of the rows that were read."""
     program = static.Program()
@@ -164,6 +180,7 @@ def programs() -> Iterator[Seed]:
     yield from map(pooled, POOLED)
     yield as_floats()
     yield looped()
+    yield nested()
     yield sparse()
 
 
