@@ -94,3 +94,9 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(table, "PATIENCE_S", 1)
     with pytest.raises(subprocess.TimeoutExpired):
         table.run_in_process([sys.executable, "-c", "import time; time.sleep(100)"], 0.0)
+
+
+@pytest.mark.parametrize("printed", ["", "done", "[1]", '{"speed": 3}'])
+def test_a_process_that_prints_no_figures_ends_its_own_line_only(printed: str) -> None:
+    with pytest.raises(subprocess.SubprocessError, match="printed no figures, but "):
+        table.run_in_process([sys.executable, "-c", f"print({printed!r})"], 0.0)

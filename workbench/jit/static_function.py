@@ -251,7 +251,8 @@ def to_static(
     are part of what is recorded: for others it is recorded once more.
 
     When such a branch is first met, what the function has done so far is done once more, with the branch rewritten.
-    What it prints appears once; what Python does besides, to files or logs, happens again, so keep it outside.
+    What it prints appears once, unless it is flushed; what Python does besides, to files or logs, happens again, so
+    keep it outside.
 
     Args:
         function: a function, method, or layer (whose `forward` it is then); None gives a decorator.

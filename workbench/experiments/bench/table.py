@@ -95,14 +95,17 @@ def run_in_process(command: Sequence[str], seconds: float) -> RowRun:
     """What a process measures.
 
     Raises:
-        SubprocessError: it failed, or took too long. OSError: it cannot be started.
+        SubprocessError: it failed, took too long, or printed no figures. OSError: it cannot be started.
     """
     given = {name: value for name, value in os.environ.items() if name not in ("CPU_NUM", "OMP_NUM_THREADS")}
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL,
         timeout=PATIENCE_S + 5 * seconds, env=given,
     )  # fmt: skip
-    return RowRun(**json.loads(done.stdout.splitlines()[-1]))
+    try:
+        return RowRun(**json.loads(done.stdout.splitlines()[-1]))
+    except (IndexError, ValueError, TypeError) as error:
+        raise subprocess.SubprocessError(f"printed no figures, but {done.stdout[-200:]!r}") from error
 
 
 def _lines(runs: Mapping[str, Sequence[RowRun]], failures: Mapping[str, str]) -> Iterator[RowLine]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from workbench.jit.values.captured_tensor import BranchOnValue
+
+_lately: deque[HeldBack] = deque(maxlen=16)  # `print` of another thread, not holding its stream, may still be at it
 
 
 class HeldBack:
@@ -31,6 +34,11 @@ class HeldBack:
         written: int = self._stream.write(text)
         return written
 
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As of any text stream."""
+        for line in lines:
+            self.write(line)
+
     def flush(self) -> None:
         """Somebody wants it to be seen now, a debugger for one."""
         self.let_out()
@@ -47,6 +55,11 @@ class HeldBack:
         """Forget what was kept, and keep nothing any more."""
         self._holds, self._kept = False, []
 
+    def settled(self) -> Any:
+        """This one without those beneath that keep nothing any more; what is beneath if it keeps nothing itself."""
+        self._stream = _settled(self._stream)
+        return self if self._holds else self._stream
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
@@ -54,11 +67,11 @@ class HeldBack:
 @contextmanager
 def printed_once() -> Iterator[None]:
     """What the `with` body prints appears when it has ended; not where a branch was met for which it runs once more."""
-    stream: Any = sys.stdout
-    if stream is None:
+    if sys.stdout is None:
         yield
         return
-    held: Any = HeldBack(stream)
+    held: Any = HeldBack(_settled(sys.stdout))
+    _lately.append(held)
     sys.stdout = held
     try:
         yield
@@ -66,6 +79,9 @@ def printed_once() -> Iterator[None]:
         held.drop()
         raise
     finally:
-        if sys.stdout is held:
-            sys.stdout = stream
         held.let_out()
+        sys.stdout = _settled(sys.stdout)  # another thread may have begun since, and still be at it
+
+
+def _settled(stream: Any) -> Any:
+    return stream.settled() if isinstance(stream, HeldBack) else stream
