@@ -186,19 +186,19 @@ def test_a_process_that_does_not_come_to_the_beginning_is_named_and_may_come_lat
         """
         import time
         from workbench.errors import Unavailable
-        from workbench.runtime.comm.mpi import group
+        from workbench.runtime.comm.mpi.world import world
 
         from mpi4py import MPI
 
         if MPI.COMM_WORLD.rank == 0:
             try:
-                group.world(0.3)
+                world(0.3)
             except Unavailable as error:
                 assert "rank 0 of 3 waits for rank 1, rank 2, not come within 0.3 s" in str(error), error
                 print("told")
         else:
             time.sleep(1.5)
-        print(group.world(30.0).size)
+        print(world(30.0).size)
         """,
         3,
     )

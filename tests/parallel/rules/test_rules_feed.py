@@ -20,6 +20,7 @@ from workbench.errors import (
     InvalidType,
     PreconditionNotMet,
 )
+from workbench.runtime.storage.tensor import LoDTensor
 
 TABLE = [
     (3, 2, [2, 1]), (10, 2, [5, 5]), (10, 4, [3, 3, 3, 1]), (7, 4, [2, 2, 2, 1]), (8, 4, [2, 2, 2, 2]),
@@ -117,7 +118,7 @@ def test_x_13_an_empty_batch_gives_every_device_an_empty_tensor():
 
 def test_x_14_tensors_with_lod_are_refused():
     """Design section 6: LoD is not supported; the real engine splits by sequences."""
-    tensor = wb.runtime.tensor.LoDTensor(numbers(3))
+    tensor = LoDTensor(numbers(3))
     with pytest.raises(InvalidType, match="LoD"):
         tensor.set_lod([[0, 1, 3]])
     assert tensor.lod() == []

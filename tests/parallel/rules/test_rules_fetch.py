@@ -12,6 +12,7 @@ import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier, column, devices, line
 from workbench import events, static
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.runtime.storage.tensor import LoDTensor
 
 W, B = "fc_0.w_0", "fc_0.b_0"
 FOUR = {"X": column(0, 1, 2, 3)}
@@ -156,7 +157,7 @@ def test_x_43_tensors_never_change_afterwards(strategy):
     moved = run()
     for name, tensors, values, later in zip(names, first, kept, moved):
         for device, (tensor, value) in enumerate(zip(tensors, values)):
-            assert isinstance(tensor, wb.runtime.tensor.LoDTensor), name
+            assert isinstance(tensor, LoDTensor), name
             np.testing.assert_array_equal(tensor.numpy(), value, err_msg=f"{name} on {device}")
         if name != "x":
             assert any((a.numpy() != b).any() for a, b in zip(later, values)), name
