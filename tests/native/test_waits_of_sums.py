@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import pytest
 
 from tests.native.one_row import kernels, run_tape
 from workbench.runtime.comm.mpi.window import SharedSegment, Word, label_of
 from workbench.runtime.comm.sum_row import SumRow
-from workbench.runtime.kernels.tape.exchange import NAPS
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.words import window as words
@@ -46,6 +46,9 @@ class LatePeer:
 
 
 def test_short_waits_of_a_long_sum_count_together() -> None:
+    pytest.importorskip("llvmlite", reason="llvmlite is not installed: kernels cannot be read")
+    from workbench.runtime.kernels.tape.exchange import NAPS
+
     memory = [lines(words.SEGMENT_BYTES // 8).view(np.uint8) for _ in range(2)]
     segments = [SharedSegment(one) for one in memory]
     own, others = (np.arange(ROUNDS * STEP, dtype=np.float32) * factor for factor in (1, 3))
