@@ -38,12 +38,20 @@ LIMIT = 120
 
 
 @pytest.fixture(scope="module")
-def ranks() -> Iterator[TrainingCluster]:
+def _started() -> Iterator[TrainingCluster]:
     for name in ("mpi4py", "ipyparallel"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"a cluster needs {name}: pip install -e '.[processes]'")
-    with TrainingCluster(2) as made:
-        yield made
+    with TrainingCluster(2) as started:
+        yield started
+
+
+@pytest.fixture
+def ranks(_started: TrainingCluster) -> TrainingCluster:
+    """Two that live, whatever the test before has left."""
+    if not _started.alive:
+        _started.restart()
+    return _started
 
 
 class Training:

@@ -1,6 +1,7 @@
 """`%train`: names in, a finished run out."""
 
 import re
+import threading
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,6 +11,7 @@ from IPython.core.error import UsageError
 
 from tests.notebook.conftest import Notebook
 from tests.notebook.magics.test_extension import completed
+from workbench import between
 from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
@@ -129,12 +131,15 @@ def test_what_fails_in_the_run_is_raised_here(net: Notebook) -> None:
     assert "%train" in net.printed or "run_line_magic" in net.printed
 
 
-def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook) -> None:
+def test_an_interrupt_ends_it_at_a_step_boundary(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = threading.Event()
+    monkeypatch.setattr(between, "rest", lambda seconds, rest=between.rest: (waits.set(), rest(seconds)))
+    net.shell.user_ns["waits"] = waits
     net.run(
         "import _thread\n"
         "def endless():\n"
         "    for k in range(10**9):\n"
-        "        if k == 50:\n            _thread.interrupt_main()\n"
+        "        if k == 50:\n            waits.wait(60)\n            _thread.interrupt_main()\n"
         "        yield batches[k % 3]\n"
         "class Endless:\n    def __iter__(self):\n        return endless()\n"
         "forever = Endless()"

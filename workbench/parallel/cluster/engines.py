@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -127,7 +127,10 @@ class Engines:
         written = [message(function, given) for given in arguments]
         with self._sending:
             ids = sorted(self._client.ids)
-            return [self._client[i].apply_async(call, *given) for i, given in zip(ids, written, strict=True)]
+            try:
+                return [self._client[i].apply_async(call, *given) for i, given in zip(ids, written, strict=True)]
+            except (LookupError, ValueError, _no_engines()) as error:  # one has gone between the look and the call
+                raise self._loss() from error
 
     def answers(self, asked: Asked, timeout: float) -> list[Any]:
         """Wait for what the ranks say.
@@ -187,7 +190,7 @@ class Engines:
         """The same in those that have not answered; one that has might lose what it is asked next."""
         if self.alive:
             late = [i for i, answer in zip(sorted(self._client.ids), asked) if not answer.ready()]
-            with self._sending:
+            with self._sending, suppress(LookupError, _no_engines()):  # one that has gone needs no signal
                 for i in late:
                     self._client.send_signal(signal.SIGINT, targets=i, block=False)
 
@@ -223,6 +226,10 @@ def _await_ranks(client: Any, count: int) -> None:
         client.wait_for_engines(count, timeout=START_PATIENCE, interactive=False)
     except (TimeoutError, ipyparallel.error.TimeoutError, ipyparallel.error.EngineError) as error:
         raise Unavailable(f"{count} ranks did not come up within {START_PATIENCE:g} s: {error}") from error
+
+
+def _no_engines() -> type[Exception]:
+    return _ipyparallel().error.NoEnginesRegistered  # type: ignore[no-any-return]
 
 
 def _ipyparallel() -> Any:
