@@ -413,6 +413,23 @@ def test_a_rank_that_ends_by_itself_is_named_with_its_exit_code(ranks: Cluster) 
     assert len(ranks.ranks()) == 2
 
 
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_a_rank_that_goes_between_the_look_and_the_call_is_lost(
+    ranks: TrainingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = ranks._engines
+
+    def gone(client: Any, which: int) -> None:
+        raise IndexError(f"No such engine: {which}")
+
+    monkeypatch.setattr(type(started._client), "__getitem__", gone)
+    monkeypatch.setattr(started, "_lost", None)
+    monkeypatch.setattr(started, "_told", lambda: (1, "was ended by SIGKILL"))
+    with pytest.raises(RankLost, match=r"rank 1 was ended by SIGKILL.*restart"):
+        ranks.ask_each(time.sleep, [(0,), (0,)])
+
+
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 3))
 def test_batches_are_divided_as_over_devices_of_one_process(rows: int, devices: int, count: int) -> None:
     feeds = [{"x": np.arange(rows * 2).reshape(rows, 2) + k, "y": np.arange(rows) * k} for k in range(count)]
