@@ -229,7 +229,7 @@ def _await_ranks(client: Any, count: int) -> None:
 
 
 def _no_engines() -> type[Exception]:
-    return _ipyparallel().error.NoEnginesRegistered  # type: ignore[no-any-return]
+    return _ipyparallel().error.NoEnginesRegistered
 
 
 def _ipyparallel() -> Any:
