@@ -3,60 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
+from functools import partial
 
+import numpy as np
 import pytest
 
 from workbench.executors.running.team_trial import TeamTrial
 
 Times = Callable[[int, bool], int]  # of the step of this number, run together or not
 TURNS, TRIAL = 6, 12
+SECOND = 1_000_000_000
 
 
 def ways(steps: int, times: Times) -> list[bool]:
     """Whether each step was run by a team."""
-    trial, found = TeamTrial(), []
+    trial, run = TeamTrial(), []
     for number in range(steps):
-        found.append(trial.together)
+        run.append(trial.together)
         trial.begin(1000)
         trial.end(1000 + times(number, trial.together))
-    return found
+    return run
 
 
 def chosen(times: Times) -> bool:
     """What is chosen by the first trial."""
-    return ways(TRIAL + 1, times)[-1]
+    return ways(1 + TRIAL + 1, times)[-1]
 
 
 def lasting(alone: int, together: int) -> Times:
     return lambda number, is_team: together if is_team else alone
 
 
-def test_the_two_ways_take_turns() -> None:
-    assert ways(TRIAL, lasting(100, 50)) == [False, True] * TURNS
+def but(number: int, other: int, times: Times) -> Times:
+    """The same, except that the step of this number takes so long."""
+    return lambda n, is_team: other if n == number else times(n, is_team)
+
+
+def stretches(run: list[bool]) -> list[tuple[bool, int]]:
+    """Steps in a row that were run the same way: which one, and how many."""
+    ends = [at for at in range(1, len(run)) if run[at] is not run[at - 1]]
+    return [(run[a], b - a) for a, b in zip([0, *ends], [*ends, len(run)], strict=True)]
+
+
+def test_the_two_ways_take_turns_behind_the_first_step() -> None:
+    assert ways(1 + TRIAL, lasting(100, 50)) == [True, *[True, False] * TURNS]
 
 
 @pytest.mark.parametrize(
     ("together", "wins"), [(50, True), (94, True), (95, False), (99, False), (100, False), (110, False)]
 )
-def test_one_thread_is_kept_unless_a_team_is_clearly_quicker(together: int, wins: bool) -> None:
+def test_one_thread_is_chosen_unless_a_team_is_clearly_quicker(together: int, wins: bool) -> None:
     assert chosen(lasting(100, together)) is wins
 
 
-@pytest.mark.parametrize(("together", "turns"), [(50, 3), (74, 3), (76, 6), (100, 6), (124, 6), (126, 3), (300, 3)])
-def test_of_long_steps_a_few_turns_are_enough_where_the_ways_are_far_apart(together: int, turns: int) -> None:
-    trial = ways(TRIAL, lasting(100_000_000, together * 1_000_000))
-    assert trial == [False, True] * turns + [together < 95] * (TRIAL - 2 * turns)
-    short = ways(TRIAL, lasting(100_000, together * 1_000))
-    assert short == [False, True] * TURNS
+@pytest.mark.parametrize("together", [20, 50, 74])
+def test_of_steps_of_seconds_one_is_slow_where_a_team_is_by_far_the_quicker(together: int) -> None:
+    run = ways(17, lasting(SECOND, together * SECOND // 100))
+    assert [number for number, is_team in enumerate(run) if not is_team] == [2]
 
 
-@pytest.mark.parametrize("cold", [0, 1])
-def test_the_first_turn_of_each_way_does_not_count(cold: int) -> None:
-    """Neither a slow one, which finds memory cold, nor one that seems quick, for it did nothing."""
+@pytest.mark.parametrize("together", [134, 200, 900])
+def test_of_steps_of_seconds_few_are_slow_where_a_team_is_by_far_the_slower(together: int) -> None:
+    run = ways(17, lasting(SECOND, together * SECOND // 100))
+    assert [number for number, is_team in enumerate(run) if is_team] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("together", [76, 100, 130])
+def test_long_steps_take_all_turns_where_the_ways_are_near(together: int) -> None:
+    run = ways(1 + TRIAL, lasting(SECOND, together * SECOND // 100))
+    assert run == [True, *[True, False] * TURNS]
+
+
+def test_short_steps_take_all_turns() -> None:
+    assert ways(1 + TRIAL, lasting(50_000_000, 1_000_000)) == [True, *[True, False] * TURNS]
+
+
+@pytest.mark.parametrize("cold", [1, 2])
+def test_of_short_steps_the_first_turn_of_each_way_does_not_count(cold: int) -> None:
+    """Neither a slow one, which finds caches cold, nor one that seems quick, for it did nothing."""
     for first in (1, 10_000):
-        assert chosen(lambda n, is_team, t=first: t if n == cold else 70 if is_team else 100)
-        assert not chosen(lambda n, is_team, t=first: t if n == cold else 110 if is_team else 100)
+        assert chosen(but(cold, first, lasting(100, 70)))
+        assert not chosen(but(cold, first, lasting(100, 110)))
+
+
+def test_the_first_step_does_not_count() -> None:
+    """It finds memory cold, however long steps are."""
+    for first in (1, 100 * SECOND):
+        run = ways(4, but(0, first, lasting(2 * SECOND, SECOND)))
+        assert run == [True, True, False, True]
 
 
 def test_one_quiet_moment_of_each_way_is_enough() -> None:
@@ -64,46 +98,70 @@ def test_one_quiet_moment_of_each_way_is_enough() -> None:
     for quiet in range(1, TURNS):
 
         def times(number: int, is_team: bool, turn: int = quiet) -> int:
-            return (100 if is_team else 80) if number // 2 == turn else 10_000 if number % 3 else 5_000
+            return (100 if is_team else 80) if (number - 1) // 2 == turn else 10_000 if number % 3 else 5_000
 
         assert not chosen(times)
-        assert chosen(lambda n, is_team, turn=quiet: times(n, not is_team, turn))
+        assert chosen(partial(lambda turn, n, is_team: times(n, not is_team, turn), quiet))
+
+
+@pytest.mark.parametrize("busy", range(1, 8))
+def test_a_neighbour_during_a_long_step_does_not_choose_one_thread(busy: int) -> None:
+    """It takes a processor for a step: a team is then no quicker than one thread is, or slower still."""
+    for held_up in (2, 3, 10):
+        run = ways(60, but(busy, held_up * SECOND, lasting(2 * SECOND, SECOND)))
+        assert sum(run) >= 56 and run[-1]
+
+
+@pytest.mark.parametrize("scale", [100, SECOND])
+def test_what_was_chosen_while_the_machine_was_busy_is_not_kept(scale: int) -> None:
+    """A team that has been slower by far for many trials is chosen soon after it is the quicker."""
+    quiet = 1000
+    run = ways(quiet + 600, lambda n, is_team: scale * (2 if not is_team else 6 if n < quiet else 1))
+    assert sum(run[:quiet]) < 100 and all(run[quiet + 550 :])
+    back = ways(quiet + 600, lambda n, is_team: scale * (2 if not is_team else 1 if n < quiet else 6))
+    assert sum(back[:quiet]) > 900 and not any(back[quiet + 550 :])
+
+
+@pytest.mark.parametrize("together", [93, 95, 97, 99])
+@pytest.mark.parametrize("seed", range(4))
+def test_ways_that_are_about_as_quick_do_not_take_turns_for_ever(together: int, seed: int) -> None:
+    """Whichever was chosen is kept, with times that scatter by some parts of a hundred."""
+    rng = np.random.default_rng(seed)
+    run = ways(6000, lambda n, is_team: int((together if is_team else 100) * rng.uniform(1000, 1040)))
+    kept = [way for way, steps in stretches(run) if steps > TURNS]
+    assert len(kept) >= 6 and len(set(kept)) == 1
 
 
 def test_trials_are_made_more_and_more_seldom() -> None:
-    found = ways(2500, lasting(100, 200))
-    tried = [sum(1 for _ in same) for is_trial, same in groupby(_trials(found)) if not is_trial]
-    assert tried[:-1] == [32, 64, 128, 256, 512, 512, 512]
+    between = [steps for _, steps in stretches(ways(2500, lasting(100, 200))) if steps > 2]
+    assert between[:-1] == [18, 33, 65, 129, 257, 513, 513, 513]  # with turns of trials at their ends
 
 
-def test_a_choice_that_changes_is_soon_looked_at_again() -> None:
-    found = ways(200, lambda number, is_team: 50 if is_team == (number < 60) else 100)
-    tried = [sum(1 for _ in same) for is_trial, same in groupby(_trials(found)) if not is_trial]
-    assert tried[:2] == [17, 33] and found[TRIAL] and not found[-1]
-
-
-def _trials(found: list[bool]) -> list[bool]:
-    """Whether each step was one of a trial: those in which the ways alternate, but the last of a quick team."""
-    return [a != b for a, b in zip(found, [*found[1:], found[-1]])]
+def test_of_steps_of_seconds_one_in_a_hundred_is_a_trial() -> None:
+    run = ways(1200, lasting(2 * SECOND, SECOND))
+    assert [steps for _, steps in stretches(run) if steps > 1][1:5] == [17, 33, 65, 129]
+    assert sum(run[400:]) > 0.99 * 800
 
 
 def test_steps_that_somebody_watches_do_not_count() -> None:
     """They end without having begun."""
     trial = TeamTrial()
-    trial.end(100)
+    for _ in range(3):
+        trial.end(100)
+    assert trial.together
+    for _ in range(2):
+        trial.begin(200)
+        trial.end(300)
     assert not trial.together
-    trial.begin(200)
-    trial.end(300)
-    assert trial.together
     trial.end(400)
-    assert trial.together
+    assert not trial.together
 
 
 def test_a_step_that_fails_does_not_count() -> None:
     trial = TeamTrial()
-    for turn in range(TRIAL):
+    for turn in range(1 + TRIAL):
         if trial.together:
             trial.begin(0)  # and it does not end
         trial.begin(1000)
         trial.end(1000 + (50 if trial.together else 100))
-        assert turn < TRIAL - 1 or trial.together
+        assert turn < TRIAL or trial.together

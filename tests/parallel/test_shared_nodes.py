@@ -25,13 +25,11 @@ from workbench.runtime.native import library
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever divides is shared, on a machine of many processors; every other step is run by a team."""
+    """Whatever divides is shared, on a machine of many processors; every other step, from the first, is run by a team."""
     for name, value in {"BLOCK": 1e-12, "LEAST": 1, "MEETING": 0.0, "START": 0.0, "MARGIN": 1.0}.items():
         monkeypatch.setattr(shares, name, value)
     monkeypatch.setattr(shares, "shared_schedule", lambda *_: None)
     monkeypatch.setattr(schedule, "processors", lambda: 64)
-    init = TeamTrial.__init__
-    monkeypatch.setattr(TeamTrial, "__init__", lambda self: (init(self), setattr(self, "together", True))[0])
     monkeypatch.setattr(TeamTrial, "end", lambda self, _: setattr(self, "together", not self.together))
     with override(cpu_tape=True):
         if library.kernels() is None:

@@ -1,33 +1,39 @@
 """Whether a step is quicker with a team of threads or on one alone, as it turns out while it runs.
 
-Both do the same, bit by bit. What a plan expects is right on processors that have nothing else to do; where other
-programs need them, or two of them are one core's, a team waits for threads that do not get one. A trial lets the two
-ways take turns, so that both meet the same neighbours; the first turn of each only warms memory up, and of the others
-the quickest counts. One thread is kept unless a team is clearly quicker. Of long steps, which have many a quiet and
-many a busy moment in them, a few turns are enough where the ways are far apart.
+Both do the same, bit by bit. What a plan expects, that a team is quicker, is right on processors that have nothing else
+to do; where other programs need them, or two of them are one core's, a team waits for threads that do not get one. A
+trial lets the two ways take turns, so that both meet the same neighbours, and of each the quickest turn counts: others
+make steps longer, never shorter. One thread is chosen unless a team is clearly quicker, and what has been chosen is
+kept unless the other way is clearly quicker.
+
+Short steps take many turns, the first of which only warms caches up. Of a long step no turn is to be in vain: one of
+each way is enough where the chosen one is by far the quicker, and two where it is by far the slower, for then a
+neighbour may have been at work.
 """
 
 from __future__ import annotations
 
-_TURNS = 6  # of each way in a trial, the first of which does not count
+_TURNS = 6  # of each way in a trial, the first of which does not count if steps are short
 _FIRST, _LONGEST = 16, 512  # steps between trials; twice as many each time the outcome is the same
-_CLEARLY = 0.95  # of the time of one thread
-_LONG, _FEW = 50_000_000, 3  # nanoseconds of a step; turns of each way
-_FAR_APART = 0.75, 1.25  # times of a team, in that of one thread, between which a few turns are not enough
+_CLEARLY = 0.95  # of the time of the other way: a team that is chosen first
+_MORE_CLEARLY = 0.9  # a way that takes the place of the chosen one
+_BY_FAR = 0.75
+_LONG, _LONGEST_OF_LONG = 50_000_000, 128  # nanoseconds of a step; steps between trials of such
 
 
 class TeamTrial:
-    """Of the steps of one binding.
+    """Of the steps of one binding. The first step warms memory up; the first trial comes behind it.
 
     Attributes:
         together: which way the next step is to be run.
     """
 
     def __init__(self) -> None:
-        self.together = self._is_chosen = False
+        self.together = self._is_chosen = True
+        self._is_settled = False
         self._begun: int | None = None
-        self._took: tuple[list[float], list[float]] = [], []  # in the trial under way, alone and together
-        self._until, self._steps = _FIRST, 0  # until the next trial
+        self._took: tuple[list[int], list[int]] = [], []  # in the trial under way, alone and together
+        self._until, self._steps = _FIRST, 1  # between trials, until the next one
 
     def begin(self, now: int) -> None:
         """A step begins, the way it is to be run.
@@ -51,23 +57,33 @@ class TeamTrial:
             return
         self._took[self.together].append(now - begun)
         self.together = not self.together
-        if len(self._took[True]) == _TURNS or self._is_plain():
-            self._choose()
+        if self.together is self._is_chosen:  # each way has had as many turns
+            self._judge()
 
-    def _is_plain(self) -> bool:
-        """Whether the turns so far are enough."""
-        if self.together or len(self._took[True]) < _FEW:
-            return False
-        alone, together = self._quickest()
-        return alone > _LONG and not _FAR_APART[0] < together / alone < _FAR_APART[1]
+    def _judge(self) -> None:
+        """Choose a way, if the turns so far are enough."""
+        turns = len(self._took[self._is_chosen])
+        is_long = min(map(min, self._took)) > _LONG
+        if turns == _TURNS:
+            self._choose(is_long)
+        elif is_long:
+            chosen, other = self._quickest(is_long)
+            if chosen < _BY_FAR * other or (turns > 1 and other < _BY_FAR * chosen):
+                self._choose(is_long)
 
-    def _quickest(self) -> tuple[float, float]:
-        """The quickest turns that count, alone and together."""
-        alone, together = (min(took[1:]) for took in self._took)
-        return alone, together
+    def _quickest(self, is_long: bool) -> tuple[int, int]:
+        """The quickest turns that count, of the way that is chosen so far and of the other one."""
+        first = 0 if is_long else 1
+        alone, together = (min(took[first:]) for took in self._took)
+        return (together, alone) if self._is_chosen else (alone, together)
 
-    def _choose(self) -> None:
-        alone, together = self._quickest()
-        before, self._is_chosen = self._is_chosen, together < _CLEARLY * alone
-        self._until = _FIRST if self._is_chosen is not before else min(2 * self._until, _LONGEST)
+    def _choose(self, is_long: bool) -> None:
+        chosen, other = self._quickest(is_long)
+        before, longest = self._is_chosen, _LONGEST_OF_LONG if is_long else _LONGEST
+        if not self._is_settled:  # a team has to earn it
+            self._is_chosen = chosen < _CLEARLY * other
+        elif other < _MORE_CLEARLY * chosen:
+            self._is_chosen = not before
+        self._until = min(2 * self._until, longest) if self._is_settled and self._is_chosen is before else _FIRST
+        self._is_settled = True
         self._took, self._steps, self.together = ([], []), self._until, self._is_chosen
