@@ -74,7 +74,7 @@ def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[s
     """Run a program that may import tests and workbench."""
     given = {**os.environ, "FLAGS_cpu_tape": "1", "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, cwd=ROOT, env=given
+        [sys.orig_argv[0], "-c", code], capture_output=True, text=True, timeout=240, cwd=ROOT, env=given
     )
 
 
@@ -395,6 +395,57 @@ def test_a_child_goes_on_where_it_was_forked(image: Path) -> None:
     assert done.returncode == 0, done.stderr
     child, parent = done.stdout.splitlines()
     assert child == parent
+
+
+FORKED_WHILE_IT_COMPILES = """
+import os, subprocess, sys
+from workbench.runtime.native import library
+
+library.sys.executable = sys.argv[1]
+path, popen, ends = library.image_path(), subprocess.Popen, os.pipe()
+
+
+def begun(*args, **options):
+    child = os.fork()
+    if not child:  # it lives as long as this process
+        os.close(ends[1])
+        os.read(ends[0], 1)
+        os._exit(0)
+    return popen(*args, **options)
+
+
+subprocess.Popen = begun  # so the lock is held when the child is forked
+{compile}
+with open(path.parent / "lock", "w") as lock:
+    assert path.exists() and library._try_to_lock(lock)
+"""
+
+
+@pytest.mark.parametrize(
+    "compile", ["library._compile(path)", "assert library._compile_beside(path)\nlibrary._compiling.wait(120)"]
+)
+def test_a_child_that_is_forked_meanwhile_does_not_keep_the_lock(counted: Path, compile: str) -> None:
+    code = FORKED_WHILE_IT_COMPILES.format(compile=compile)
+    done = in_a_process(f"import sys; sys.argv[1:] = [{library.sys.executable!r}]\n" + code)
+    assert done.returncode == 0, done.stderr
+
+
+FORKED_WHILE_SOMEBODY_ASKS = """
+import os, signal, sys
+from workbench.runtime.native import library
+
+with library._lock:
+    if (child := os.fork()) == 0:
+        signal.alarm(120)
+        os._exit(0 if library.kernels() is not None else 3)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_child_asks_for_kernels_anew(image: Path) -> None:
+    """Somebody was about to load them when it was forked."""
+    done = in_a_process(FORKED_WHILE_SOMEBODY_ASKS)
+    assert done.returncode == 0, done.stderr
 
 
 END = """

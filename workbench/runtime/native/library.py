@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -188,7 +190,7 @@ def _compile(path: Path) -> None:
     """Compile in a process of its own; of several processes one does, the others wait for it."""
     if find_spec("numba") is None:
         raise Unavailable("numba is not installed, so kernels cannot be compiled")
-    with open(path.parent / "lock", "w") as lock:
+    with _locks.opened(path.parent) as lock:
         _acquire(lock)
         if path.exists():
             return
@@ -200,13 +202,62 @@ def _compile(path: Path) -> None:
         raise Unavailable(f"the kernels could not be compiled: {done.stderr.strip()[-500:]}")
 
 
+class _Locks:
+    """The files of locks that are open here.
+
+    A lock lasts until the last process that has such a file open closes it, so none is to be left to a child by a fork.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[IO[str]] = []
+        self._at_once = threading.RLock()  # to open one and to know it
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[IO[str]]:
+        """The file in this folder, for a while."""
+        with self._at_once:
+            file = open(folder / "lock", "w")  # noqa: SIM115 - closed below
+            self._open.append(file)
+        try:
+            with file:
+                yield file
+        finally:
+            self._open.remove(file)
+
+    def before_fork(self) -> None:
+        """No file is between being open and being known."""
+        self._at_once.acquire()
+
+    def in_parent(self) -> None:
+        """The fork has been made."""
+        self._at_once.release()
+
+    def in_child(self) -> None:
+        """The locks are the parent's."""
+        for file in self._open:
+            file.close()
+        self._at_once.release()
+
+
+_locks = _Locks()
 _compiling: subprocess.Popen[bytes] | None = None
+
+
+def _in_child() -> None:
+    """After a fork: what other threads were at is the parent's."""
+    global _lock, _compiling
+    _lock, _compiling = threading.Lock(), None
+    _locks.in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_locks.before_fork, after_in_parent=_locks.in_parent, after_in_child=_in_child)
 
 
 def _compile_beside(path: Path) -> bool:
     """Begin to compile in a process that gives way to others; whether that one, or one of somebody else, is at it."""
     global _compiling
-    with open(path.parent / "lock", "w") as lock:
+    with _locks.opened(path.parent) as lock:
         if not _try_to_lock(lock):
             return True
         if path.exists() or (_compiling is not None and _compiling.poll() is not None):
