@@ -25,7 +25,7 @@ from workbench.runtime.native import library
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever divides is shared, on a machine of many processors; every other step, from the first, is run by a team."""
+    """Whatever divides is shared, on a machine of many processors; every other step is run by a team."""
     for name, value in {"BLOCK": 1e-12, "LEAST": 1, "MEETING": 0.0, "START": 0.0, "MARGIN": 1.0}.items():
         monkeypatch.setattr(shares, name, value)
     monkeypatch.setattr(shares, "shared_schedule", lambda *_: None)
