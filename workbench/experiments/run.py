@@ -56,6 +56,7 @@ class Run(Steered):
         self.first_nan: FirstNaN | None = None
         self.seconds = 0.0
         self.write_checkpoint: Callable[[str | os.PathLike[str]], None] | None = None
+        self._is_of_several = False
         self.checkpoints: list[tuple[int, str]] = []
         self.best_model_path: str | None = None
         self.best_model_score: float | None = None
@@ -96,9 +97,9 @@ class Run(Steered):
         self.program, self.loader, self.fetch, self.executor = program, loader, dict(fetch), executor
         self.target = target
 
-    def saves_by(self, write: Callable[[str | os.PathLike[str]], None]) -> None:
-        """Have checkpoints written by `write(path)`."""
-        self.write_checkpoint = write
+    def saves_by(self, write: Callable[[str | os.PathLike[str]], None], is_of_several: bool = False) -> None:
+        """Have checkpoints written by `write(path)`, which several processes may call together."""
+        self.write_checkpoint, self._is_of_several = write, is_of_several
 
     def begin_at(
         self, step: int, epoch: int, history: dict[str, list[float]], validated: list[int], val_labels: tuple[str, ...]
@@ -153,6 +154,8 @@ class Run(Steered):
     def save(self, path: str | os.PathLike[str] | None = None, timeout: float = 60.0) -> str:
         """Write a checkpoint at the next step boundary, from which `resume` goes on bit for bit.
 
+        Of several trainers all save at the same step, in `on_step` or behind `wait()`, into one folder.
+
         Args:
             path: is replaced whole; `{step}` in it stands for the number of the step. By default the name of the run
                 and the step, in the current folder.
@@ -163,12 +166,14 @@ class Run(Steered):
 
         Raises:
             PreconditionNotMet: it was not started by `train`, or this process was forked from the one in which it goes
-                on. TimeoutError: the step in flight takes longer.
+                on, or several trainers are in the middle of it. TimeoutError: the step in flight takes longer.
+            InvalidArgument: the trainers save different steps, or into different folders.
             OSError: it cannot be written; a file that was there is unchanged, and the run goes on.
         """
         if self.write_checkpoint is None:
             raise PreconditionNotMet(f"run {self.name!r} was not started by train and cannot be saved")
         self._require_here("saved")
+        self._require_together()
         template = _file_name(self.name) if path is None else path_text(path)
         deadline, saver = time.monotonic() + seconds_of("timeout", timeout), object()
         try:
@@ -180,6 +185,13 @@ class Run(Steered):
             return written
         finally:
             self._savers[:] = [other for other in self._savers if other is not saver]
+
+    def _require_together(self) -> None:
+        if self._is_of_several and self._started and not (self.is_here() or self._ended):
+            raise PreconditionNotMet(
+                f"run {self.name!r} is made by several trainers, which are not all at one step here; save on all of "
+                "them in on_step, at the same step, or behind wait(), or have train keep checkpoints="
+            )
 
     def add_checkpoint(self, step: int, path: str) -> None:
         """Note a checkpoint that has been written; what was in that file before is not there any more."""

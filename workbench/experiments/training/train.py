@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from workbench.checkpoint.parts import PartWriters
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
@@ -29,6 +28,8 @@ from workbench.experiments.training.loops.settings import file_of, own_settings,
 from workbench.experiments.training.loops.validation import ProgramValidation
 from workbench.experiments.training.saving.checkpoints import Restorable, read_checkpoint, write_checkpoint
 from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
+from workbench.experiments.training.saving.together import TrainerWriters
+from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss
@@ -37,7 +38,6 @@ from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
-from workbench.parallel.groups.writers import GroupWriters
 from workbench.runtime.storage.scope import Scope
 
 DEFAULT_EPOCHS = 10
@@ -185,13 +185,15 @@ def train(
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)
     run.trains(None if executes is None else program, loader, labels, executes, target)
-    run.saves_by(partial(_save, loop, run, runner if isinstance(runner, ClusterExecutor) else None))
+    writers = _trainers(runner)
+    write = partial(_save, loop, run, runner) if writers is None else partial(_save_together, loop, run, writers)
+    run.saves_by(write, is_of_several=writers is not None)
     keeper = None
     if checkpoints is not None:
-        writers = _trainers(runner)
-        write = run.write_checkpoint if writers is None else partial(_save, loop, run, writers)
         keeper = keeper_of(checkpoints, run, loop, writers, write)
         run.subscribe(keeper, at_rest=False)
+    if writers is not None:
+        run.subscribe(partial(_end_of_saves, writers), at_rest=False)  # behind the keeper's last save
     loop.attend(NaNGuard(run, stop_on_nan), keeper)
     if on_step is not None:
         run.subscribe(on_step)
@@ -229,18 +231,31 @@ def _of_program(
     return Parts(program, loader, labels, runner, own_scope, validation)
 
 
-def _trainers(runner: Any) -> GroupWriters | None:
+def _trainers(runner: Any) -> TrainerWriters | None:
     """The processes that train together, as writers of checkpoints; None if this one trains alone."""
     executor = executor_of(runner)
     if executor is None:
         return None
     group = group_of(executor.inspection.build, executor.inspection.execution.timeout)
-    return None if group is None else GroupWriters(group.own(executor.inspection.execution.timeout))
+    return None if group is None else TrainerWriters(group, executor.inspection.execution.timeout)
 
 
-def _save(loop: TrainingLoop, run: Run, writers: PartWriters | None, path: str | os.PathLike[str]) -> None:
+def _save(loop: TrainingLoop, run: Run, runner: Any, path: str | os.PathLike[str]) -> None:
     require_recorded(loop.executor)
-    write_checkpoint(loop, loop.position(run), path, writers)
+    write_checkpoint(loop, loop.position(run), path, runner if isinstance(runner, ClusterExecutor) else None)
+
+
+def _save_together(loop: TrainingLoop, run: Run, writers: TrainerWriters, path: str | os.PathLike[str]) -> None:
+    require_recorded(loop.executor)
+    with writers.saving(f"step {run.step} in {path_text(path, 'checkpoint')}"):
+        write_checkpoint(loop, loop.position(run), path, writers)
+    if run.finished:
+        writers.end()
+
+
+def _end_of_saves(writers: TrainerWriters, run: Run) -> None:
+    if run.finished or run.error is not None:
+        writers.end()
 
 
 def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:

@@ -24,10 +24,12 @@ class GroupWriters:
 
     Attributes:
         is_first: whether this is process 0, who says what all do.
+        known: the error of this process that all have been told of last, if any.
     """
 
     def __init__(self, group: Any) -> None:
         self._group = group
+        self.known: Exception | None = None
         self.is_first: bool = group.rank == 0
 
     def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
@@ -106,7 +108,10 @@ class GroupWriters:
             error = raised
         told = self._group.all_gather(np.array([error is not None], np.int8), names=["whether it was written"]).wait()
         if error is not None:
+            self.known = error
             raise error
         for failed in np.flatnonzero(told):
             rank = self._group.ranks[failed]
-            raise Unavailable(f"rank {rank} could not {what}; the checkpoint before is still the one that counts")
+            why = f"rank {rank} could not {what}; the checkpoint before is still the one that counts"
+            self.known = Unavailable(why)
+            raise self.known

@@ -17,9 +17,9 @@ from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
 from workbench.experiments.training.loops.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
 from workbench.experiments.training.loops.loop import TrainingLoop
+from workbench.experiments.training.saving.together import TrainerWriters
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
-from workbench.parallel.groups.writers import GroupWriters
 from workbench.runtime.standing import FIRST_START, STARTS
 
 
@@ -101,7 +101,7 @@ class Keeper:
         run: Run,
         loop: TrainingLoop,
         monitor: str | None,
-        writers: GroupWriters | None,
+        writers: TrainerWriters | None,
         write: Callable[[str], None] | None,
     ) -> None:
         self.asked, self.monitor, self._writers = asked, monitor, writers
@@ -167,7 +167,7 @@ class Keeper:
     def _look(self, run: Run) -> None:
         score, self._epoch, self._looked = self._score(run), run.epoch, run.step
         if self._writers is not None:
-            score = json.loads(self._writers.told(json.dumps(score), "the score of the step"))
+            score = json.loads(self._writers.choice_of_first(json.dumps(score), "the score of the step"))
         if score is not None and self._is_among_the_best(score):
             self._save_best(run, score)
         if self.asked.save_last:
@@ -235,7 +235,7 @@ class Keeper:
         while os.path.lexists(self._path(name)):
             number += 1
             name = f"{stem}-v{number}{SUFFIX}"
-        return name if self._writers is None else self._writers.told(name, "the name of the checkpoint")
+        return name if self._writers is None else self._writers.choice_of_first(name, "the name of the checkpoint")
 
     def _show(self, run: Run) -> None:
         best = (self.best[0].score, self._path(self.best[0].name)) if self.best else None
@@ -270,7 +270,7 @@ def keeper_of(
     asked: Any,
     run: Run,
     loop: TrainingLoop,
-    writers: GroupWriters | None,
+    writers: TrainerWriters | None,
     write: Callable[[str], None] | None,
 ) -> Keeper:
     """What keeps the checkpoints of a run that has not begun, once it is subscribed there.
