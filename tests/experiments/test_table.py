@@ -36,7 +36,8 @@ def test_peers_are_there_and_know_nothing_of_workbench() -> None:
 
 
 def test_rows_are_those_of_the_files() -> None:
-    assert {"gpt6", "gpt", "resnet18", "resnet", "lenet", "deep", "first run"} <= all_rows().keys()
+    standard = {"gpt6", "gpt", "resnet18", "resnet", "lenet", "deep", "first run"}
+    assert standard | {"lengths", "loop", "wide"} <= all_rows().keys()
     assert all(row.name == name and row.ways and row.about and row.wanted for name, row in all_rows().items())
     with pytest.raises(NotFound, match="no row 'huge'; there are"):
         row_named("huge")
@@ -83,9 +84,26 @@ def test_what_a_process_prints_counts_steps_after_the_first_two() -> None:
     assert 0 <= figures["best"] <= figures["median"] and figures["growth"] >= 0
 
 
-@pytest.mark.parametrize("name", ["gpt", "resnet"])
-def test_programs_of_rows_train(name: str) -> None:
-    made = row_named(name).ways["1 device"]()
+def test_steps_end_where_there_are_no_more() -> None:
+    losses = iter([8.0, 7.0, 6.0, 5.0])
+    assert measured(lambda: losses.__next__, 1000.0)["losses"] == [8.0, 5.0]
+
+
+def test_every_length_is_new_once() -> None:
+    sequences = row_named("lengths").ways["new"]()
+    fed = []
+    with pytest.raises(StopIteration):
+        while True:
+            sequences.step()
+            fed.append(sequences.training.feed["x"].shape[1])
+    assert sorted(fed) == list(range(10, 50))
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [("gpt", "1 device"), ("resnet", "1 device"), ("wide", "1 device"), ("lengths", "one length")]
+)
+def test_programs_of_rows_train(name: str, way: str) -> None:
+    made = row_named(name).ways[way]()
     losses = [float(made.step().mean()) for _ in range(6)]
     assert losses[-1] < losses[0]
 

@@ -17,8 +17,8 @@ class BenchRow:
 
     Attributes:
         name: to ask for it; about: what is trained, and how; wanted: what is to be reached.
-        ways: by name, makes what is run here: something whose `step()` makes a step and gives its loss. The first one
-            is what others are compared with.
+        ways: by name, makes what is run here: something whose `step()` makes a step and gives its loss; it raises
+            StopIteration where there are no more. The first one is what others are compared with.
         peers: by library, the file in `peers/` that does the same.
         share: whether the share of the floor is measured, too; what the ways make is a `Training` then.
     """

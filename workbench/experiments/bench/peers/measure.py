@@ -18,7 +18,7 @@ def peak():
 
 
 def measured(make, seconds):
-    """What is printed.
+    """What is printed, of steps for so many seconds, or until a step raises StopIteration, for there are no more.
 
     median, best   seconds of a step, after the first two
     first          seconds from nothing to the end of the first step
@@ -36,7 +36,10 @@ def measured(make, seconds):
     times: list[float] = []
     while sum(times) < seconds or len(times) < STEPS:
         begun = perf_counter()
-        losses[1:] = [step()]
+        try:
+            losses[1:] = [step()]
+        except StopIteration:
+            break
         times.append(perf_counter() - begun)
     return {
         "median": median(times),
