@@ -65,7 +65,7 @@ class ProgramMagics(Magics):
 
     @no_var_expand
     @magic_arguments()
-    @argument("name", help="the program to train; or a Layer, with --loss and --optimizer")
+    @argument("name", help="a program; a Layer, with --loss and --optimizer; a step function, with --cluster")
     @argument("loader", help="what gives the batches: the name of a DataLoader or of another iterable")
     @argument("--steps", type=int, help="how many steps")
     @argument("--epochs", type=int, help="how many passes over the loader; 10 if neither is given")
@@ -89,7 +89,8 @@ class ProgramMagics(Magics):
 
         Interrupting stops it after the step in progress, and ends the cell. Parameters without a value are initialised
         first. The result is the run: `run = %train net loader`. The steps of a Layer are recorded, as by jit.capture;
-        --fetch takes functions of its output and the label.
+        --fetch takes functions of its output and the label. Of a step function --fetch names what it returns; for
+        --valid it comes from a function that returns (step, layer, evaluate), see `cluster.train`.
         """
         __tracebackhide__ = True
         args = parse(self.train, line)

@@ -303,6 +303,40 @@ def make_steps() -> Any:
     return step, net
 
 
+def make_evaluated_steps() -> Any:
+    step, net = make_steps()
+
+    def evaluate(x: Any, label: Any) -> Any:
+        assert not net.training and not wb.is_grad_enabled()
+        return {"loss": wb.nn.functional.cross_entropy(net(x), label), "rows": x.shape[0]}
+
+    return step, net, evaluate
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
+def test_the_ranks_evaluate_validation_data_of_a_step_function(ranks: TrainingCluster) -> None:
+    data = Training(48).loader.dataset
+    loader, others = wb.io.DataLoader(data, batch_size=8), wb.io.DataLoader(data, batch_size=13)
+    wb.disable_static()
+    how = {"fetch": ["loss", "rows"], "progress": False, "record": False}
+    run = ranks.train(make_evaluated_steps, loader, steps=5, valid=others, valid_every=2, **how).wait(60)
+    assert run.validated == [2, 4, 5] and run.step == 5
+    net = linear()
+    net.set_state_dict({name: wb.to_tensor(value) for name, value in run.executor.state_dict().items()})
+    x, label = (wb.to_tensor(np.stack([row[part] for row in data])) for part in (0, 1))
+    expected = float(wb.nn.functional.cross_entropy(net(x), label))
+    assert run.history["val_loss"][-1] == pytest.approx(expected, rel=1e-5)
+    parts = [7, 6, 7, 6, 7, 6, 5, 4]  # of 13, 13, 13 and 9 rows
+    assert run.history["val_rows"] == pytest.approx([sum(n * n for n in parts) / 48] * 3)
+    run = ranks.train(make_steps, loader, steps=2, valid=others, **how)
+    with pytest.raises(InvalidArgument, match=r"return \(step, layer, evaluate\)"):
+        run.wait(60)
+    with pytest.raises(InvalidArgument, match="needs validation data"):
+        ranks.train(make_steps, loader, valid_every=2, **how)
+    assert ranks.train(make_steps, loader, steps=2, **how).wait(60).step == 2
+
+
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
 def test_a_step_function_trains_as_the_same_steps_do_in_one_process(ranks: TrainingCluster, tmp_path: Any) -> None:

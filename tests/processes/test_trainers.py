@@ -107,6 +107,26 @@ def test_a_step_of_trainers_needs_no_python_between_its_ops_or_for_the_vote() ->
     assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
 
 
+def test_a_step_by_hand_is_refused_at_once_and_says_what_makes_the_same() -> None:
+    """Of one trainer alone, before the first step, too: it does not wait for the others."""
+    job = run_ranks(
+        _STEPS
+        + """
+    for again in range(2):
+        if rank == 1:
+            for by_hand in (executor.stepper, executor.find_nan):
+                try:
+                    by_hand(feed())
+                except Unimplemented as error:
+                    print("CPU_NUM=2" in str(error))
+        step()
+    print(executor.inspection.steps)
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["2\n", "True\n" * 4 + "2\n"], str(job)
+
+
 def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
     job = run_ranks(
         _STEPS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 from workbench.checkpoint.files import read_tensors
@@ -16,6 +15,7 @@ from workbench.framework.notice import tell_unused
 from workbench.jit.static_function import StaticFunction
 from workbench.jit.surroundings import is_layer
 from workbench.jit.translated_layer import TranslatedLayer
+from workbench.layers.evaluating import evaluating
 
 _SAVED = "clip_extra", "combine_params", "output_spec", "skip_prune_program", "with_hook"
 _LOADED = "keep_name_table", "model_filename", "params_filename"
@@ -48,7 +48,7 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **con
         raise InvalidType(f"jit.save takes a layer or a function, got {layer!r}")
     if not isinstance(forward, StaticFunction) or input_spec is not None:
         forward = StaticFunction(getattr(forward, "dygraph_function", forward), input_spec)
-    with _evaluating(layer), no_grad():
+    with evaluating(layer) if is_layer(layer) else nullcontext(), no_grad():
         concrete, step = forward.get_concrete_program(*_last_arguments(forward))
     feeds, fetches = [v.name for v in concrete.inputs], [v.name for v in concrete.outputs]
     write_model(path, inference_program(concrete.main_program, feeds, fetches), step.scope)
@@ -56,20 +56,6 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **con
 
 def _last_arguments(forward: StaticFunction) -> tuple[Any, ...]:
     return () if forward.has_specification else forward.last_arguments
-
-
-@contextmanager
-def _evaluating(layer: Any) -> Iterator[None]:
-    """Evaluation mode inside the `with` body, of a layer and of all below it."""
-    below = layer.sublayers(include_self=True) if is_layer(layer) else []
-    before = [each.training for each in below]
-    for each in below:
-        each.training = False
-    try:
-        yield
-    finally:
-        for each, training in zip(below, before, strict=True):
-            each.training = training
 
 
 def load(path: str | os.PathLike[str], **configs: Any) -> TranslatedLayer:

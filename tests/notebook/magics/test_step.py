@@ -12,7 +12,9 @@ from tests.notebook.magics.test_extension import completed
 from tests.notebook.magics.test_profile_step import NET, SETUP, weight
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.inspection.stepper import Stepper
+from workbench.experiments.launch.cluster import TrainingCluster
 from workbench.notebook.steps.stepping import Stepped
+from workbench.parallel.cluster.trained import ClusterExecutor
 
 
 @pytest.fixture
@@ -101,6 +103,15 @@ def test_wrong_arguments_are_one_line(net: Notebook) -> None:
         assert "stepper" not in net
     net.run("%step exe feed\nstepper.abort()")
     assert isinstance(net.fail("%step"), PreconditionNotMet)
+
+
+def test_of_ranks_it_says_which_devices_make_the_same_step(net: Notebook) -> None:
+    ranks = TrainingCluster.__new__(TrainingCluster)
+    ranks.size, ranks.devices = 2, 3
+    for name, value in (("ranks", ranks), ("trained", ClusterExecutor(ranks, net["net"]))):
+        net.shell.user_ns[name] = value
+        error = net.fail(f"%step {name} feed")
+        assert isinstance(error, UsageError) and "2 ranks" in str(error) and "CPU_NUM=6" in str(error)
 
 
 def test_a_program_without_data_needs_no_feed(net: Notebook) -> None:

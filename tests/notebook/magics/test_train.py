@@ -74,6 +74,24 @@ def test_it_trains_in_a_cluster_by_its_name_or_in_the_one_that_runs(net: Noteboo
     assert [one is ranks for one in asked] == [True, True, False]
 
 
+def test_a_step_function_is_trained_with_in_a_cluster(net: Notebook) -> None:
+    ranks, asked = TrainingCluster.__new__(TrainingCluster), []
+    net.run("def step(x, t):\n    return 0.0")
+    error = net.fail("%train step batches --quiet")
+    assert isinstance(error, UsageError) and "%train step batches --cluster" in str(error)
+    with (
+        patch.object(training, "running", lambda: ranks),
+        patch.object(training, "train_steps", lambda *given, **options: asked.append((given, options))),
+    ):
+        error = net.fail("%train step batches --cluster --devices 2")
+        assert isinstance(error, UsageError) and "--devices is of a program" in str(error)
+        net.fail("%train step batches --quiet --cluster --steps 3 --valid batches --valid-every 2")  # of no run
+    (((cluster, function, batches, steps, epochs, fetch), options),) = asked
+    assert (cluster, function, batches) == (ranks, net["step"], net["batches"])
+    assert (steps, epochs, fetch) == (3, None, ("loss",))
+    assert (options["valid"], options["valid_every"], options["name"]) == (net["batches"], 2, "step")
+
+
 def test_without_names_the_loss_is_fetched(net: Notebook) -> None:
     run = net.run("run = %train net batches --steps 2 --quiet\nrun")
     assert list(run.history) == ["loss"] and len(run.history["loss"]) == 2

@@ -219,6 +219,7 @@ class Inspection:
         Raises:
             EnforceNotMet: as `run` would.
         """
+        self._engine.require_alone()
         return Observation(self._engine, fetches, self._engine.prepare(feed))
 
     def __repr__(self) -> str:

@@ -93,6 +93,7 @@ def find_nan(engine: Engine, feed: Feed, fetches: Sequence[str]) -> NotFinite | 
     Raises:
         EnforceNotMet: as `run` would, for a feed or a parameter that is missing, or an op that fails.
     """
+    engine.require_alone()
     with engine.scope.in_use(engine.execution.timeout):
         return first_not_finite(Observation(engine, fetches, engine.prepare(feed)))
 

@@ -97,10 +97,12 @@ class Stepper:
 
     Raises:
         EnforceNotMet: as `run` of the executor would, for a feed or a parameter that is missing.
+        Unimplemented: other trainers make every step with this process.
     """
 
     def __init__(self, engine: Engine, feed: Feed, fetches: Sequence[str]) -> None:
         self._engine, self._ended = engine, ""
+        engine.require_alone()
         with self._alone():
             fed = engine.prepare(feed)
             if engine.execution._dry_run:

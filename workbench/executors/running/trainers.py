@@ -29,6 +29,11 @@ _COMPARED, _COMPARED_AGAIN = 16, 1024  # parameters are compared at steps 16, 32
 _RESET = 60.0  # seconds the others have for coming back from a step that was discarded
 
 
+def has_others(build: BuildStrategy) -> bool:
+    """Whether there are processes that this one trains together with."""
+    return build.trainers > 1 and not get_flag("FLAGS_allow_lonely_trainer") and is_started_by_mpi()
+
+
 def group_of(build: BuildStrategy, patience: float) -> ProcessGroup | None:
     """The processes that train together; None if this one trains alone, or if there is no such group.
 
@@ -38,7 +43,7 @@ def group_of(build: BuildStrategy, patience: float) -> ProcessGroup | None:
     Raises:
         InvalidArgument: the strategy says another number of them, or another one of them, than there is.
     """
-    if build.trainers == 1 or get_flag("FLAGS_allow_lonely_trainer") or not is_started_by_mpi():
+    if not has_others(build):
         return None
     group = world(patience)
     given, there = (build.trainers, build.trainer_id), (group.size, group.rank)

@@ -21,14 +21,17 @@ class TrainingCluster(Cluster):
         A step function is called in every rank, step after step, with the fields of its part of each batch as tensors:
         `step(*fields)`, or `step(**fields)` where batches are dicts. It returns the loss, a number, or a dict of what
         `fetch` names. A function of no arguments is called once in every rank instead, and returns the step function,
-        or that and the Layer it trains: there the model is made, as `DataParallel`, and its optimizer. Either may be
-        defined in a cell, and travels with what it refers to; what it does with the other ranks is its own affair.
+        or that and the Layer it trains: there the model is made, as `DataParallel`, and its optimizer. For `valid` it
+        returns a function that evaluates, too: called with a rank's part of a batch while the layer is in `eval()`
+        mode and no gradients are recorded, it returns what the step function does; the means over all rows are
+        recorded as `val_loss` … Either may be defined in a cell, and travels with what it refers to; what it does
+        with the other ranks is its own affair.
 
         Args:
             target: a Program with its updates, or such a function.
             data: batches: a DataLoader or another iterable; each is divided over the ranks by its rows.
             options: those of `wb.train` for a program; `epochs`, `fetch`, `progress`, `name`, `record`, `settings`,
-                `paused` for a function.
+                `paused`, `valid`, `valid_every` for a function.
 
         Returns:
             the run. Of a step function `run.executor.state_dict()` gives what the Layer held in the end.
@@ -46,8 +49,10 @@ class TrainingCluster(Cluster):
             ...         sgd.step()
             ...         sgd.clear_grad()
             ...         return loss
-            ...     return step, net
-            >>> run = cluster.train(make, batches, epochs=3)                  # doctest: +SKIP
+            ...     def evaluate(image, label):
+            ...         return F.cross_entropy(net(image), label)
+            ...     return step, net, evaluate
+            >>> run = cluster.train(make, batches, epochs=3, valid=others)    # doctest: +SKIP
         """
         if isinstance(target, Program):
             return train(target, data, steps, cluster=self, **options)

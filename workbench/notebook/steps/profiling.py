@@ -19,6 +19,8 @@ from workbench.executors.profiling.profile import Profile
 from workbench.executors.profiling.sums import ProfileLine, of_kind, per_step, spread
 from workbench.framework.program.program import Program
 from workbench.notebook.programs.summary import CODE, count
+from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.trained import ClusterExecutor
 
 SHOWN = 20
 WARM_UP, REPEAT = 3, 10
@@ -141,6 +143,14 @@ def to_run(names: Mapping[str, Any], name: str) -> ParallelExecutor | CompiledPr
     if isinstance(names.get(name), Executor):
         raise UsageError(f"{name!r} is an Executor, which runs many programs: step = {name}.compiled(PROGRAM) is one")
     named_value = names.get(name)
+    if isinstance(named_value, Cluster | ClusterExecutor):
+        ranks = named_value if isinstance(named_value, Cluster) else named_value.cluster
+        devices = ranks.size * ranks.devices
+        raise UsageError(
+            f"{name!r} makes its steps in {count(ranks.size, 'rank')}, all of them at once; {count(devices, 'device')} "
+            "of this process make the same steps, bit for bit: exe = static.ParallelExecutor(False, LOSS.name, "
+            f"PROGRAM), with CPU_NUM={devices}"
+        )
     if isinstance(named_value, Program) and not executors(names):
         raise UsageError(f"{name!r} is a Program: step = static.Executor().compiled({name}) runs it")
     return named(names, name, executors(names), "ParallelExecutor or CompiledProgram")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import isfunction
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -12,6 +13,7 @@ from workbench import experiments
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.experiments.launch.cluster import running
+from workbench.experiments.training.loops.steps_ahead import train_steps
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.layers.layer import Layer
@@ -19,6 +21,7 @@ from workbench.notebook.programs.session import Session
 from workbench.notebook.steps.live import in_notebook, watch
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
+from workbench.parallel.cluster.rank_steps import LOSS
 
 PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
@@ -84,15 +87,16 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
     """
     __tracebackhide__ = True
     asked.check()
+    if isfunction(session.namespace.get(name)):
+        return _shown(session, asked, _begun_with_function(session, name, loader, asked))
     target, options = _target(session, name, asked)
     batches = _batches(session, loader)
-    live = in_notebook(session.shell) and not asked.quiet
     run = experiments.train(
         target,
         batches,
         asked.steps,
         asked.epochs,
-        progress=False if asked.quiet or live else None,
+        progress=_progress(session, asked),
         name=name,
         devices=asked.devices,
         cluster=None if asked.cluster is None else _cluster(session, asked.cluster),
@@ -102,8 +106,42 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         stop_on_nan=asked.stop_on_nan,
         **options,
     )
+    return _shown(session, asked, run)
+
+
+def _begun_with_function(session: Session, name: str, loader: str, asked: Asked) -> Run:
+    """A run in a cluster, with a step function."""
+    if asked.cluster is None:
+        raise UsageError(f"{name!r} is a function, with which a cluster trains: %train {name} {loader} --cluster")
+    for option, value in (
+        ("--devices", asked.devices), ("--checkpoints", asked.checkpoints), ("--loss", asked.loss),
+        ("--optimizer", asked.optimizer), ("--stop-on-nan", asked.stop_on_nan or None),
+    ):  # fmt: skip
+        if value is not None:
+            raise UsageError(f"{option} is of a program or a Layer; {name!r} is a function, which does that itself")
+    return train_steps(
+        _cluster(session, asked.cluster),
+        session.namespace[name],
+        _batches(session, loader),
+        asked.steps,
+        asked.epochs,
+        asked.fetch or (LOSS,),
+        progress=_progress(session, asked),
+        name=name,
+        valid=None if asked.valid is None else _batches(session, asked.valid),
+        valid_every=asked.valid_every,
+    )
+
+
+def _progress(session: Session, asked: Asked) -> bool | None:
+    return False if asked.quiet or in_notebook(session.shell) else None
+
+
+def _shown(session: Session, asked: Asked, run: Run) -> Run:
+    """Wait for the end of a run, and show it meanwhile."""
+    __tracebackhide__ = True
     PRINTED.add(run)
-    return watch(run) if live else run.wait()
+    return watch(run) if in_notebook(session.shell) and not asked.quiet else run.wait()
 
 
 def _target(session: Session, name: str, asked: Asked) -> tuple[Program | Layer, dict[str, Any]]:

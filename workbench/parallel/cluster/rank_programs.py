@@ -117,6 +117,13 @@ def run_steps(
     return _working(key).run_all(first, stretches, fetched, rates, watcher, looks)
 
 
+def evaluate(key: str, fields: Mapping[str, np.ndarray], fetched: Sequence[str]) -> list[float]:
+    """See `RankSteps.evaluate`."""
+    steps = _working(key)
+    assert isinstance(steps, RankSteps)
+    return steps.evaluate(fields, fetched)
+
+
 def drop_temporaries(key: str) -> int:
     """See `RankProgram.drop_temporaries`."""
     program = _working(key)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from workbench.dygraph.autograd.modes import no_grad
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.errors import InvalidType, described
+from workbench.errors import InvalidArgument, InvalidType, described
+from workbench.layers.evaluating import evaluating
 from workbench.layers.layer import Layer
 from workbench.parallel.cluster.rank_work import Feeds, RankWork
 from workbench.parallel.groups.group import init_parallel_env
@@ -51,22 +54,34 @@ class RankSteps(RankWork):
         sys.path[:] = path
         given = cloudpickle.loads(function)
         given = given() if takes_nothing(given) else given
-        self._function: Any
-        self._layer: Any
-        self._function, self._layer = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-        if not callable(self._function) or not (self._layer is None or isinstance(self._layer, Layer)):
-            raise InvalidType(
-                "a function without arguments, which cluster.train calls in every rank, returns the step function, or "
-                f"that and the Layer it trains; {title} returned {described(given)}"
-            )
+        self._function, self._layer, self._evaluates = _parts_of(given, title)
 
     def make_step(self, feeds: Feeds, fetched: Sequence[str], rates: Mapping[str, float]) -> list[np.ndarray]:
         """One step on this rank's rows; what it gives by name is checked against what the first step gave."""
         (fields,) = feeds
+        return self._told(self._function, fields, fetched)
+
+    def evaluate(self, fields: Mapping[str, np.ndarray], fetched: Sequence[str]) -> list[float]:
+        """What the function that evaluates gives of this rank's rows of a batch, in the order of the names.
+
+        Raises:
+            InvalidArgument: there is no such function.
+        """
+        if self._evaluates is None:
+            raise InvalidArgument(
+                f"valid= needs a function that evaluates a batch: have {self.title}, called without arguments, return "
+                "(step, layer, evaluate), of which evaluate takes what step does and returns what fetch= names"
+            )
+        with nullcontext() if self._layer is None else evaluating(self._layer), no_grad():
+            return [float(value[0]) for value in self._told(self._evaluates, fields, fetched)]
+
+    def _told(
+        self, function: Callable[..., Any], fields: Mapping[str, np.ndarray], fetched: Sequence[str]
+    ) -> list[np.ndarray]:
+        """What a function gives of these rows; the others hear if it fails."""
         tensors = {name: Tensor(array) for name, array in fields.items()}
         try:
-            result = self._function(*tensors.values()) if "0" in tensors else self._function(**tensors)
-            return _numbers(result, fetched)
+            return _numbers(function(*tensors.values()) if "0" in tensors else function(**tensors), fetched)
         except BaseException as error:
             world().abort(f"{type(error).__name__}: {error}", error)
             raise
@@ -75,6 +90,20 @@ class RankSteps(RankWork):
         """What the layer holds that was returned beside the step function."""
         held = {} if self._layer is None else self._layer.state_dict()
         return {name: np.array(value) for name, value in held.items()}
+
+
+def _parts_of(given: Any, title: str) -> tuple[Callable[..., Any], Layer | None, Callable[..., Any] | None]:
+    """The step function, the layer it trains and what evaluates that, as far as they are there."""
+    given_parts = given if isinstance(given, tuple) and len(given) in (2, 3) else (given,)
+    function, layer, evaluates = (*given_parts, None, None)[:3]
+    is_layer = layer is None or isinstance(layer, Layer)
+    if not callable(function) or not is_layer or not (evaluates is None or callable(evaluates)):
+        raise InvalidType(
+            "a function without arguments, which cluster.train calls in every rank, returns the step function, or "
+            "that and the Layer it trains, or these and a function that evaluates it; "
+            f"{title} returned {described(given)}"
+        )
+    return function, layer, evaluates
 
 
 def _numbers(result: Any, fetched: Sequence[str]) -> list[np.ndarray]:

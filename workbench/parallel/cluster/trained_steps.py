@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from workbench.errors import InvalidType, Unavailable
 from workbench.framework.program.program import Program
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
-from workbench.parallel.cluster.trained import ClusterExecutor
+from workbench.parallel.cluster.trained import ClusterExecutor, alike, divided
 from workbench.runtime.storage.scope import Scope
 
 
@@ -47,6 +47,18 @@ class StepsExecutor(ClusterExecutor):
         if self._is_ahead:
             self._values, *_ = self.cluster.ask(rank_programs.values_of, self._key)
             self._is_ahead = False
+
+    def evaluate(self, feed: Mapping[str, Any], fetched: Sequence[str]) -> np.ndarray:
+        """What the function that evaluates gives of a batch: means over its rows, in the order of the names.
+
+        Raises:
+            InvalidArgument: the ranks have none, or the batch cannot be divided.
+        """
+        (batches,) = alike([self.prepared(feed)])
+        parts = [{n: a[0] for n, a in fields.items()} for fields in divided(batches, self.device_count).devices]
+        given = [(self._key, fields, list(fetched)) for fields in parts]
+        rows = [len(next(iter(fields.values()))) for fields in parts]
+        return np.average(self.cluster.ask_each(rank_programs.evaluate, given), axis=0, weights=rows)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """What the layer that was returned beside the step function held at the end of the run, as rank 0 has it."""

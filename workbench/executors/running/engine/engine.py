@@ -32,7 +32,7 @@ from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.step.boundary import require_boundary, require_place_in
 from workbench.executors.running.step.open_step import OpenStep
 from workbench.executors.running.step.state import StepState, is_mid_step
-from workbench.executors.running.trainers import Trainers, group_of
+from workbench.executors.running.trainers import Trainers, group_of, has_others
 from workbench.executors.running.watching.guards import Guards
 from workbench.executors.running.watching.moment import Guard
 from workbench.executors.running.watching.report import Reporter
@@ -290,13 +290,28 @@ class Engine(ReadableEngine):
 
         Raises:
             PreconditionNotMet: in the middle of another step of this thread, in a signal handler or a finaliser.
-            Unimplemented: there are other trainers.
+            Unimplemented: see `require_alone`.
         """
         require_boundary(self._root, self.state)
-        if self.trainers is not None:
-            raise Unimplemented("a step gone through by hand, for which other trainers would wait; use one trainer")
+        self.require_alone()
         step = self.cache.step(fetches, fed, observed=True)
         return StepByHand(step, fed, self._runner, self._root, self.state, self.whole._count)
+
+    def require_alone(self) -> None:
+        """Refuse what other trainers would wait for; waits for none of them.
+
+        Raises:
+            Unimplemented: there are others.
+        """
+        spec = self.spec if self.started else between_trainers(self.spec)
+        if not has_others(spec.build) or spec.is_separable(bool(spec.build.sync_batch_norm)):
+            return
+        devices = len(spec.places) * spec.build.trainers
+        raise Unimplemented(
+            f"a step gone through by hand is not made by {spec.build.trainers} trainers together, who would wait for "
+            f"each other; one process with {devices} devices makes the same step, bit for bit: leave num_trainers "
+            f"out of its BuildStrategy, and give it CPU_NUM={devices} and the batches of all trainers"
+        )
 
     def _alone(self) -> Any:
         """One step of a scope at a time."""

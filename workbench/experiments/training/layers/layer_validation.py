@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from workbench.dygraph.autograd.modes import no_grad
 from workbench.experiments.training.layers.layer_steps import OnLayer, RecordedSizes, named, tensors_of
 from workbench.experiments.training.loops.batches import feed_of
 from workbench.experiments.training.loops.validation import PREFIX, Validation
-from workbench.layers.layer import Layer
+from workbench.layers.evaluating import evaluating
 
 
 class LayerValidation(Validation):
@@ -39,15 +38,3 @@ class LayerValidation(Validation):
         with evaluating(self._steps.layer), no_grad():
             results = self._values(*tensors_of(feed_of(feed, self._names), self._names))
         return np.array([float(np.mean(results[label].numpy())) for label in self._steps.labels])
-
-
-@contextmanager
-def evaluating(layer: Layer) -> Iterator[None]:
-    """Have a layer, and all in it, compute as after `eval()`; then each as it was."""
-    modes = [(each, each.training) for each in layer.sublayers(include_self=True)]
-    layer.eval()
-    try:
-        yield
-    finally:
-        for each, is_training in modes:
-            each.training = is_training

@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType
+import numpy as np
+
+from workbench.errors import InvalidArgument, InvalidType, one_of
 from workbench.experiments.records import recorder
 from workbench.experiments.run import Run
 from workbench.experiments.training.loops.ahead import LoopAhead
 from workbench.experiments.training.loops.batches import is_one_shot, require_batches
 from workbench.experiments.training.loops.progress import bar_of
 from workbench.experiments.training.loops.settings import file_of, own_settings, settings_of
+from workbench.experiments.training.loops.validation import PREFIX, Validation
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_steps import LOSS
 from workbench.parallel.cluster.trained_steps import StepsExecutor
@@ -24,10 +27,37 @@ class StepsLoop(LoopAhead):
 
     def feed(self, batch: Any) -> Mapping[str, Any]:
         """What a batch is called in the ranks."""
-        if isinstance(batch, Mapping):
-            return batch
-        fields = batch if isinstance(batch, list | tuple) else [batch]
-        return {str(number): field for number, field in enumerate(fields)}
+        return _fields(batch)
+
+
+class StepsValidation(Validation):
+    """Has the ranks evaluate validation data, each its part of every batch.
+
+    Args:
+        data: see `Validation`. labels: what is fetched of every step. executor: of the training.
+
+    Raises:
+        InvalidType: `data` cannot be gone through again. InvalidArgument: a label is that of a validation value.
+    """
+
+    def __init__(self, data: Iterable[Any], labels: Sequence[str], executor: StepsExecutor) -> None:
+        super().__init__(data, (), {PREFIX + label: label for label in labels})
+        if taken := self.labels.keys() & set(labels):
+            raise InvalidArgument(f"values of the validation data are called {one_of(taken)}; fetch yours otherwise")
+        self._executor = executor
+
+    def _feed(self, batch: Any) -> Mapping[str, Any]:
+        return _fields(batch)
+
+    def _means(self, feed: Mapping[str, Any]) -> np.ndarray:
+        return self._executor.evaluate(feed, list(self.labels.values()))
+
+
+def _fields(batch: Any) -> Mapping[str, Any]:
+    if isinstance(batch, Mapping):
+        return batch
+    fields = batch if isinstance(batch, list | tuple) else [batch]
+    return {str(number): field for number, field in enumerate(fields)}
 
 
 def train_steps(
@@ -42,11 +72,15 @@ def train_steps(
     record: bool | str | os.PathLike[str] = True,
     settings: Mapping[str, Any] | None = None,
     paused: bool = False,
+    valid: Iterable[Any] | None = None,
+    valid_every: int | None = None,
 ) -> Run:
     """See `TrainingCluster.train`."""
-    for what, value in (("steps", steps), ("epochs", epochs)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise InvalidArgument(f"train takes a number >= 0 as {what}, got {value!r}")
+    for what, value, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {value!r}")
+    if valid_every is not None and valid is None:
+        raise InvalidArgument("valid_every needs validation data: valid=")
     if isinstance(fetch, str) or not all(isinstance(label, str) for label in fetch):
         raise InvalidType(f"fetch names what a step function returns, got {fetch!r}")
     own, file = own_settings({} if settings is None else settings), file_of(record)
@@ -56,7 +90,8 @@ def train_steps(
         epochs = 1 if is_one_shot(data) else 10
     executor = StepsExecutor(cluster, function)
     labels = {label: label for label in fetch}
-    loop = StepsLoop(executor.program, data, labels, executor, Scope(), "never", epochs, None, None)
+    validation = None if valid is None else StepsValidation(valid, fetch, executor)
+    loop = StepsLoop(executor.program, data, labels, executor, Scope(), "never", epochs, validation, valid_every)
     by_epochs = None if loop.length is None or epochs is None else loop.length * epochs
     total = min((count for count in (steps, by_epochs) if count is not None), default=None)
     run = Run(name or executor.title, loop.work, total, epochs)

@@ -48,7 +48,7 @@ class Validation:
             for batch in batches:
                 if is_stopping():
                     return None
-                feed = feed_of(batch, self._names)
+                feed = self._feed(batch)
                 count = batch_rows(feed) or 1
                 totals += count * self._means(feed)
                 rows += count
@@ -63,6 +63,10 @@ class Validation:
 
     def _begin(self) -> None:
         """The training stands still."""
+
+    def _feed(self, batch: Any) -> Mapping[str, Any]:
+        """A batch as {name: array}."""
+        return feed_of(batch, self._names)
 
     def _means(self, feed: Mapping[str, Any]) -> np.ndarray:
         """Of one batch, in the order of the labels."""
