@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.servers.test_modes import dense_model, job, sgd
+from tests.servers.test_modes import dense_model, job, sgd, table_model
 from workbench import events, fluid
 from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model.model import Model
@@ -100,6 +100,15 @@ def test_bytes_of_a_step_are_those_that_servers_tell(sync: bool, config: dict[st
         sums = [[getattr(e, way) for e in told if e.executor == name] for name in one["name"] for way in WAYS]
         assert [sum(sizes) / STEPS for sizes in sums] == [one[way][k] for k in (0, 1) for way in WAYS]
     assert len(told) == 2 * STEPS // config.get("geo_sgd_need_push_nums", 1)
+
+
+def test_nobody_knows_beforehand_how_many_rows_of_a_table_geo_trainers_exchange() -> None:
+    with job(table_model, False, geo_sgd_mode=True, geo_sgd_need_push_nums=2) as ((trainer,), _):
+        written = wb.ssa(trainer.main).messages["graph"]["servers"]
+        trainer.step({"ids": np.array([3, 4])}, "table")
+        ran = wb.ssa(trainer.executor.compiled(trainer.main)).messages["graph"]["servers"]
+    for one in (written, ran):
+        assert np.isnan([one[way] for way in WAYS]).all()
 
 
 WAYS = ("pushed", "pulled")

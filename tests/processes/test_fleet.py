@@ -116,6 +116,12 @@ def test_t10_t11_a_transpiled_program_trains_with_a_server_that_ends_by_itself(t
     assert values(said) == [[0.7, 0.4, 0.1]] * 2 and said.count("served") == 1
 
 
+def test_t10_t11_a_transpiled_program_started_by_hand_takes_the_mean() -> None:
+    """No fleet and no MPI: endpoints `ip:port`, gRPC between them, and a server that ends by itself."""
+    first, second, server = by_hand(free_port(), "transpiled.py", ["pserver_sync"])
+    assert values(first) == values(second) == [[0.7, 0.4, 0.1]] and "served" in server
+
+
 def test_t5_t7_servers_that_do_not_wait_apply_gradients_in_full() -> None:
     """Started by hand: three times 2 and three times 4, each by 0.1."""
     first, second, server = by_hand(free_port(), "transpiled.py", ["pserver_async"])

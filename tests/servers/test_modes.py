@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.servers.in_process import free_endpoints, running
-from workbench import fluid
+from workbench import events, fluid
 from workbench.checkpoint.files import read_tensors
 from workbench.executors.running.engine.step_runner import StepRunner
 from workbench.framework.program.program import Program
@@ -267,3 +267,62 @@ def test_a_trainer_has_all_servers_write_their_checkpoints(tmp_path: Path) -> No
     kept = [read_tensors(path)[0] for path in tmp_path.iterdir()]
     blocks = {name: array for one in kept for name, array in one.items() if name.startswith("w.block")}
     assert np.array_equal(np.concatenate([blocks["w.block0"], blocks["w.block1"]]), before)
+
+
+GEO = {"geo_sgd_mode": True, "slice_var_up": True}
+
+
+class GeoOfNumPy:
+    """Geo-SGD of a table, as its paper has it: trainers step by themselves and exchange every so many steps.
+
+    A row that neither has changed since the last exchange must not matter.
+    """
+
+    def __init__(self, trainers: int, every: int) -> None:
+        self.server = TABLE.astype(np.float64)
+        self.own = [self.server.copy() for _ in range(trainers)]
+        self.known = [self.server.copy() for _ in range(trainers)]
+        self.steps, self.trainers, self.every = [0] * trainers, trainers, every
+
+    def step(self, trainer: int, ids: np.ndarray) -> None:
+        own, known = self.own[trainer], self.known[trainer]
+        np.subtract.at(own, ids, 0.1 / (ids.size * own.shape[1]))
+        self.steps[trainer] += 1
+        if self.steps[trainer] % self.every == 0:
+            change = (own - known) / self.trainers
+            self.server += change
+            own += self.server - (known + change)
+            known[:] = self.server
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_geo_pushes_and_pulls_the_rows_of_tables_that_have_changed(every: int) -> None:
+    chance, expected = np.random.default_rng(3), GeoOfNumPy(2, every)
+    moved: list[events.Exchanged] = []
+    with (
+        job(table_model, False, trainers=2, geo_sgd_need_push_nums=every, **GEO) as (members, scopes),
+        events.subscribe(moved.append, events.Exchanged),
+    ):
+        for _ in range(3 * every):
+            for number, trainer in enumerate(members):
+                ids = np.concatenate([chance.integers(0, len(TABLE), 4), [7, 7]])  # 7 is everybody's, and twice
+                found = trainer.step({"ids": ids}, "table")
+                expected.step(number, ids)
+                assert np.allclose(found, expected.own[number], atol=1e-6)
+        parts = [scope.find_var(f"table.block{i}") for i, scope in enumerate(scopes)]
+        held = np.concatenate([part.get_tensor().array for part in parts if part is not None])
+    assert np.allclose(held, expected.server, atol=1e-6)
+    assert len(moved) == 2 * 3 * 2 and max(max(one.pushed, one.pulled) for one in moved) < TABLE.nbytes / 100
+
+
+def test_geo_steps_that_are_discarded_change_the_rows_of_tables_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, ids = GeoOfNumPy(1, 2), np.array([5, 19_000, 5])
+    with job(table_model, False, geo_sgd_need_push_nums=2, **GEO) as ((trainer,), _):
+        for step in range(6):
+            if step % 3:
+                discard_once(monkeypatch)
+                with pytest.raises(KeyboardInterrupt):
+                    trainer.step({"ids": ids}, "table")
+            found = trainer.step({"ids": ids}, "table")
+            expected.step(0, ids)
+            assert np.allclose(found, expected.own[0], atol=1e-6)

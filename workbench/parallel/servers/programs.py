@@ -103,8 +103,9 @@ def _geo_operator(program: Program, op: Operator) -> Operator:
     """What is run at the end of a step of geo-SGD: parameters go in, and come out with what others have changed."""
     block, told = program.global_block(), program.attributes[GEO_SGD]
     parameters = {name: shares_of(one) for name, one in told["vars"].items()}
+    sparse = {name for name, one in told["vars"].items() if one["is_sparse"]}
     served = program.attributes.get(FINGERPRINT, "")
-    exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters, served)
+    exchange = GeoExchange(told["trainer"], told["trainers"], told["push_nums"], parameters, served, sparse)
     names = list(parameters)
     attrs = {"exchange": keep(exchange), "op_role": op.role}
     return Operator(block, SERVER_EXCHANGE.type, {"X": names}, {"Out": names}, attrs, op.site)

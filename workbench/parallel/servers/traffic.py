@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from workbench.framework.program.operator import Operator
@@ -56,13 +56,14 @@ def _of_geo(op: Operator) -> list[ServerTraffic]:
     if any(other.record is RECV for other in op.block.ops):
         return [ServerTraffic(endpoint) for endpoint in told["endpoints"]]
     parameters = [(name, shares_of(one)) for name, one in told["vars"].items()]
-    return _there_and_back(op, parameters, told["push_nums"])
+    sparse = {name for name, one in told["vars"].items() if one["is_sparse"]}
+    return _there_and_back(op, parameters, told["push_nums"], sparse)
 
 
 def _of_exchange(op: Operator) -> list[ServerTraffic]:
     exchange = exchange_of(op.attrs["exchange"])
     if isinstance(exchange, GeoExchange):
-        return _there_and_back(op, list(exchange.parameters.items()), exchange.every)
+        return _there_and_back(op, list(exchange.parameters.items()), exchange.every, exchange.sparse)
     if not isinstance(exchange, ServerExchange):
         return []
     pushes = zip(op.input("X"), exchange.pushes, strict=True)
@@ -71,10 +72,15 @@ def _of_exchange(op: Operator) -> list[ServerTraffic]:
     return joined([*none, *_moved(op, pushes, pushed=True), *_moved(op, pulls, pushed=False)])
 
 
-def _there_and_back(op: Operator, parameters: Sequence[tuple[str, Sequence[Share]]], every: int) -> list[ServerTraffic]:
-    """Of parameters whose changes are pushed, and which are pulled, in every so manieth step."""
-    pushed = [ServerTraffic(one.endpoint, one.pushed) for one in _moved(op, parameters, pushed=True)]
-    both = joined([*pushed, *_moved(op, parameters, pushed=False)])
+def _there_and_back(
+    op: Operator, parameters: Sequence[tuple[str, Sequence[Share]]], every: int, sparse: Collection[str]
+) -> list[ServerTraffic]:
+    """Of parameters whose changes are pushed, and which are pulled, in every so manieth step; of those in `sparse` it
+    is the rows that have changed."""
+    whole = [(name, shares) for name, shares in parameters if name not in sparse]
+    rows = [ServerTraffic(part.endpoint, None, None) for name, parts in parameters if name in sparse for part in parts]
+    pushed = [ServerTraffic(one.endpoint, one.pushed) for one in _moved(op, whole, pushed=True)]
+    both = joined([*pushed, *_moved(op, whole, pushed=False), *rows])
     return [ServerTraffic(one.endpoint, _over(one.pushed, every), _over(one.pulled, every)) for one in both]
 
 

@@ -92,7 +92,7 @@ class ServerExchange:
         pushed: dict[str, Arrays] = {endpoint: {} for endpoint in self.endpoints}
         for parts, value in zip(self.pushes, values, strict=True):
             for part in parts:
-                pushed[part.endpoint].update(_pieces(part, value))
+                pushed[part.endpoint].update(pieces(part, value))
         with asking(self._trainer):
             links = links_to(self.endpoints, self._trainer, self._program)
             if self.is_applied:
@@ -110,6 +110,7 @@ class ServerExchange:
                 links[endpoint].taken(number)
             for endpoint, answer in answers.items() if self._begins else ():
                 links[endpoint].begun |= {name: np.array(array) for name, array in answer.arrays.items()}
+                links[endpoint].begun_at = answer.number("round")
         return [self._joined(pull, answers) for pull in self.pulls]
 
     @staticmethod
@@ -149,8 +150,8 @@ def answered(asked: Mapping[str, Reply]) -> dict[str, Message]:
         raise located(error) from None
 
 
-def _pieces(part: Share, value: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays in which a part of a gradient travels."""
+def pieces(part: Share, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays in which a part of a gradient, or of what has changed, travels."""
     if not isinstance(value, Rows):
         yield part.name, value if part.stop is None else value[part.start : part.stop]
         return

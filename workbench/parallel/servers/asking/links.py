@@ -29,12 +29,14 @@ class Link:
     Attributes:
         sequence: the number of the trainer's next step there.
         begun: parameters as they were when the trainer began, where that is asked for again.
+        begun_at: the number of the server's step then.
     """
 
     def __init__(self, connection: Connection, trainer: int, program: str = "", left: int = -1) -> None:
         self._connection, self._trainer, self._program, self._left = connection, trainer, program, left
         self._session = self.sequence = self.server = -1
         self.begun: dict[str, np.ndarray] = {}
+        self.begun_at = 0
 
     def start(self, kind: str, arrays: Mapping[str, np.ndarray], **fields: object) -> Reply:
         """Begin to ask; the first time the trainer joins."""

@@ -68,6 +68,7 @@ class CheckpointKeeper:
         for name, value in held.items():
             server.values.put(name, value)
         server.round, server.members.applied = steps, taken
+        server.changes.begin(steps)
 
     def _require_shape(self, name: str, now: np.ndarray, value: np.ndarray) -> None:
         if now.shape != value.shape or now.dtype != value.dtype:

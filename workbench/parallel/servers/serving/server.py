@@ -17,6 +17,7 @@ from workbench.checkpoint.parts import part_of
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet, one_of
 from workbench.framework.values.rows import Rows
 from workbench.parallel.servers.serving.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
+from workbench.parallel.servers.serving.changes import RowChanges
 from workbench.parallel.servers.serving.members import TrainerMembers
 from workbench.parallel.servers.serving.values import Values
 from workbench.parallel.servers.transports.process import own_process
@@ -73,7 +74,7 @@ class ParameterServer:
     ) -> None:
         self.duty, self.values = duty, values
         self._listener, self._patience, self._keeper = listener, patience, keeper
-        self.members = TrainerMembers(duty.trainers)
+        self.members, self.changes = TrainerMembers(duty.trainers), RowChanges(duty, values)
         self.round = 0
         self.pushed = self.pulled = 0
         self._parts: dict[int, Push] = {}
@@ -281,6 +282,7 @@ class ParameterServer:
             values.apply(push.gradients, trainer)
         self.members.applied[trainer] += 1
         self.round += 1
+        self.changes.note(push.gradients, self.round)
         self.pushed += sum(value.nbytes for value in push.gradients.values())
         self._keep()
 
@@ -322,10 +324,13 @@ class ParameterServer:
         names = frame.names("pull")
         for name in names:
             self.values.array(name)
+        self.changes.asked(frame)
         return names
 
     def _give(self, request: Question, trainer: int, names: Sequence[str]) -> None:
-        answer = Message("values", {"sequence": self._next(trainer)}, {name: self.values.array(name) for name in names})
+        whole = {name: self.values.array(name) for name in names}
+        told = {"sequence": self._next(trainer), "round": self.round}
+        answer = Message("values", told, whole | self.changes.since(request.frame))
         self.pulled += answer.nbytes
         for name in names:
             self.values.remember(name, trainer)
