@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from sys import getrefcount
 from typing import Any
 from weakref import ref
 
@@ -25,6 +24,7 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op, find_op
+from workbench.framework.references import is_held_by_others
 from workbench.framework.values.dtype import DType, as_dtype
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.framework.values.rows import Rows
@@ -304,7 +304,7 @@ class Tensor(WrittenValue, Infix):
             InvalidArgument: others do; they would show values without the history of these.
         """
         memory = memory_of(self.array)
-        if getrefcount(memory) <= 3:  # its own, this one's and that of the call
+        if not is_held_by_others(memory):
             return
         if any(each is not self for each in tensors_on({id(memory)}, Tensor)):
             raise InvalidArgument(

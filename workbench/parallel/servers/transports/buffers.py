@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
+from workbench.framework.references import is_held_by_others
+
 _KEPT = 32  # buffers that lie ready, or will
-_OWN = 3  # references to one that nobody else has: the list, the loop's name, and the question
 
 
 class Buffers:
@@ -20,10 +20,10 @@ class Buffers:
     def take(self, length: int) -> np.ndarray:
         """At least so many bytes, which are the caller's as long as it, or an array that shows them, lives."""
         for buffer in self._known:
-            if len(buffer) >= length and sys.getrefcount(buffer) <= _OWN:
+            if len(buffer) >= length and not is_held_by_others(buffer):
                 return buffer
         buffer = np.empty(length, np.uint8)
-        free = [one for one in self._known if len(one) > length or sys.getrefcount(one) > _OWN]
+        free = [one for one in self._known if len(one) > length or is_held_by_others(one)]
         self._known = [*free, buffer][-_KEPT:]
         return buffer
 
