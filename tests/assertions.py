@@ -74,16 +74,16 @@ class Suite:
         if not isinstance(call.func, ast.Name):
             return []
         name = call.func.id
-        found = self._by_name.get((module, name)) or self._by_name.get(self._imported[module].get(name, ("", "")))
-        return [found] if found is not None else []
+        helper = self._by_name.get((module, name)) or self._by_name.get(self._imported[module].get(name, ("", "")))
+        return [helper] if helper is not None else []
 
     def _asserting(self) -> set[Helper]:
         """Those that assert, or call such."""
-        found = {helper for helper in self.helpers if _asserts(helper.node)}
+        asserting = {helper for helper in self.helpers if _asserts(helper.node)}
         calls = {h: [g for call in _calls(h.node) for g in self._run_by(h, call)] for h in self.helpers}
-        while more := {h for h in self.helpers if h not in found and not found.isdisjoint(calls[h])}:
-            found |= more
-        return found
+        while more := {h for h in self.helpers if h not in asserting and not asserting.isdisjoint(calls[h])}:
+            asserting |= more
+        return asserting
 
     def _run_by(self, helper: Helper, call: ast.Call) -> Iterator[Helper]:
         """What a call runs; functions may be handed on, too."""
@@ -100,7 +100,7 @@ class Suite:
             for node in ast.walk(helper.node)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and id(node) not in quiet
             if isinstance(node.value.func, ast.Name)  # of a method it is not known whose it is
-            if any(_gives_a_verdict(found.node) for found in self.called(helper.module, node.value))
+            if any(_gives_a_verdict(callee.node) for callee in self.called(helper.module, node.value))
         ]
 
 
@@ -113,7 +113,7 @@ def suite() -> Suite:
 def skips(function: ast.FunctionDef) -> bool:
     """Whether a test says of itself that it does not run, or need not pass."""
     marks = [mark.func if isinstance(mark, ast.Call) else mark for mark in function.decorator_list]
-    return any(_last_name(found) in _SKIPS for found in (*marks, *(call.func for call in _calls(function))))
+    return any(_last_name(called) in _SKIPS for called in (*marks, *(call.func for call in _calls(function))))
 
 
 def _calls(function: ast.FunctionDef) -> list[ast.Call]:

@@ -74,12 +74,12 @@ def import_graph(root: Path = ROOT, parents: frozenset[tuple[str, str]] = frozen
     files = {module_name(path, root): path for path in sources(root)}
     graph: dict[str, set[str]] = {}
     for module, path in files.items():
-        found = set()
+        imported = set()
         for one in imports(path, module):
             target = _module_of(one.name, files)
             if target is not None and not (one.for_types and (module, target) in parents):
-                found |= {target, *(package for package in _packages(target) if not is_in(module, package))}
-        graph[module] = found - {module}
+                imported |= {target, *(package for package in _packages(target) if not is_in(module, package))}
+        graph[module] = imported - {module}
     return graph
 
 
@@ -112,10 +112,10 @@ def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
 
 
 def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [start]
     while waiting:
-        new = graph[waiting.pop()] - found
-        found |= new
+        new = graph[waiting.pop()] - reached
+        reached |= new
         waiting.extend(new)
-    return found
+    return reached

@@ -66,10 +66,10 @@ def read(tmp_path: Path):
     ],
 )
 def test_what_counts(read, body: str, asserts: bool, drops: int) -> None:
-    found = read(f"def check(f):\n    require(f, 1)\n\ndef test_it():\n    {body}\n")
-    (test,) = found.tests
-    assert (test in found.asserting) == asserts
-    assert len(found.dropped(test)) == drops
+    suite = read(f"def check(f):\n    require(f, 1)\n\ndef test_it():\n    {body}\n")
+    (test,) = suite.tests
+    assert (test in suite.asserting) == asserts
+    assert len(suite.dropped(test)) == drops
 
 
 @pytest.mark.parametrize(

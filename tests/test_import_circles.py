@@ -48,8 +48,8 @@ def test_circles_are_found(tmp_path: Path, files: dict[str, str], expected: list
         path = tmp_path / "workbench" / f"{name.replace('.', '/')}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    found = circles(import_graph(tmp_path))
-    assert found == {frozenset(f"workbench.{name}" for name in names.split()) for names in expected}
+    cycles = circles(import_graph(tmp_path))
+    assert cycles == {frozenset(f"workbench.{name}" for name in names.split()) for names in expected}
 
 
 def test_a_part_may_name_its_whole_for_types_and_not_otherwise(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import workbench as wb
-from tests.imports import module_name, sources
+from tests.imports import sources
 
 ROOT = Path(wb.__file__).parent
+TESTS = Path(__file__).parent
 SHARED: dict[str, str] = {  # names that several classes may have, each with the reason
     "Group": "Paddle's name of some processes; and ops that a figure draws as one box",
     "Sequential": "Paddle's name of a layer; and a pass, which BuildStrategy names",
@@ -30,8 +31,9 @@ def vague_names(source: str) -> list[tuple[int, str]]:
 
 
 def test_variables_say_what_they_hold() -> None:
-    vague = {module_name(path): vague_names(path.read_text("utf-8")) for path in sources()}
-    assert {module: names for module, names in vague.items() if names} == {}
+    read = [*sources(), *sorted(TESTS.rglob("*.py"))]
+    vague = {str(path.relative_to(TESTS.parent)): vague_names(path.read_text("utf-8")) for path in read}
+    assert len(read) > 1500 and {path: names for path, names in vague.items() if names} == {}
 
 
 def test_vague_names_are_seen_in_bodies_and_signatures() -> None:

@@ -62,7 +62,7 @@ def found_in(source: str) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_op_is_known_by_its_name(path: Path) -> None:
     layers = FUNCTIONS_OF_USERS if path.relative_to(ROOT).parts[0] in {"builders", "fluid"} else set()
-    assert [found for found in found_in(path.read_text(encoding="utf-8")) if found[1] not in layers] == []
+    assert [place for place in found_in(path.read_text(encoding="utf-8")) if place[1] not in layers] == []
 
 
 @pytest.mark.parametrize(

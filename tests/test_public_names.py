@@ -313,8 +313,8 @@ def members(kind: type) -> list[tuple[str, Any]]:
 def untyped(function: Any) -> list[str]:
     """The arguments without a type, and `return`."""
     signature = inspect.signature(function)
-    found = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")]
-    return found + ["return"] * (signature.return_annotation is signature.empty)
+    names = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls")]
+    return names + ["return"] * (signature.return_annotation is signature.empty)
 
 
 def test_the_checks_notice() -> None:
@@ -331,11 +331,11 @@ def test_the_checks_notice() -> None:
 
 @pytest.mark.parametrize("module", PLANNED)
 def test_what_is_planned_says_so(module: str) -> None:
-    found = find(module.removeprefix("workbench").lstrip("."))
+    namespace = find(module.removeprefix("workbench").lstrip("."))
     for name in " ".join(PLANNED[module]).split():
-        assert not hasattr(found, name), f"{module}.{name} works: it is no plan any more"
+        assert not hasattr(namespace, name), f"{module}.{name} works: it is no plan any more"
         with pytest.raises(AttributeError, match=f"{name} is not available yet: .+"):
-            getattr(found, name)
+            getattr(namespace, name)
 
 
 def test_an_unknown_name_comes_with_the_closest_one() -> None:

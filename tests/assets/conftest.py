@@ -106,15 +106,15 @@ class Dashboard:
 
         Graphs are folded as the kernel does it.
         """
-        made = self.page.evaluate(
+        messages = self.page.evaluate(
             """async ([module, name, given]) =>
                 [(await import(`/assets/fixtures/${module}.js`))[name](...given)].flat()""",
             [module, name, list(arguments)],
         )
-        for message in made:
+        for message in messages:
             if message["type"] == "graph":
                 message["fold"] = packed(fold_message(unpacked(message)))
-        self.page.evaluate("messages => messages.forEach(receive)", made)
+        self.page.evaluate("messages => messages.forEach(receive)", messages)
         self.settle()
 
     def settle(self) -> None:

@@ -46,8 +46,10 @@ def test_the_bundle_is_what_its_sources_make(copy: Path) -> None:
 @needs_node
 @pytest.mark.slow
 def test_the_front_ends_own_tests_pass(copy: Path) -> None:
-    found = run(copy, "npm", "test")
-    assert re.search(r"^# pass [1-9]\d+$", found, re.MULTILINE) and re.search(r"^# fail 0$", found, re.MULTILINE), found
+    output = run(copy, "npm", "test")
+    assert re.search(r"^# pass [1-9]\d+$", output, re.MULTILINE) and re.search(r"^# fail 0$", output, re.MULTILINE), (
+        output
+    )
 
 
 def test_the_bundle_is_small_and_reads_nothing_from_elsewhere() -> None:

@@ -123,7 +123,7 @@ def test_pictures_without_a_page_have_the_same_range(dashboard: Dashboard) -> No
     for case in range(60):
         runs = [falling(random) for _ in range(random.integers(1, 6))]
         log = bool(case % 2)
-        found = dashboard.page.evaluate(
+        drawn = dashboard.page.evaluate(
             """async ([runs, log]) => {
                 const { typicalRange } = await import('/assets/src/curves/range.js');
                 return typicalRange(runs.map(mean => ({ mean: Float64Array.from(mean) })), log);
@@ -132,8 +132,8 @@ def test_pictures_without_a_page_have_the_same_range(dashboard: Dashboard) -> No
         )
         wanted = typical_range([[run] for run in runs], log)
         assert wanted is not None
-        assert found["range"] == pytest.approx(wanted.shown, rel=1e-9)
-        assert found["whole"] == pytest.approx(wanted.whole, rel=1e-9)
+        assert drawn["range"] == pytest.approx(wanted.shown, rel=1e-9)
+        assert drawn["whole"] == pytest.approx(wanted.whole, rel=1e-9)
 
 
 def falling(random: np.random.Generator) -> np.ndarray:
@@ -202,7 +202,7 @@ def test_a_tick_keeps_the_focus_while_curves_come(dashboard: Dashboard) -> None:
 
 
 def test_what_is_drawn_of_5_runs_is_bounded_by_the_pixels_not_by_their_steps(dashboard: Dashboard) -> None:
-    found = dashboard.page.evaluate(
+    drawn = dashboard.page.evaluate(
         """async () => {
             const { chart } = await import('/assets/src/draw/chart.js');
             const { seriesSpec } = await import('/assets/src/curves/spec.js');
@@ -224,7 +224,7 @@ def test_what_is_drawn_of_5_runs_is_bounded_by_the_pixels_not_by_their_steps(das
             });
         }"""
     )
-    few, many = found
+    few, many = drawn
     assert len(few["lines"]) == len(many["lines"]) == 10 and len(few["bands"]) == len(many["bands"]) == 5
     assert few["count"] == many["count"] < 50  # no element for a point
     assert max(few["lines"]) <= 2000 and max(many["lines"]) < 20_000

@@ -46,9 +46,9 @@ def test_page_and_picture_begin_with_the_same_boxes(dashboard: Any, workload: st
     drawn = dashboard.page.evaluate(DRAWN, [packed(graph), packed(sample)])
     title = [f"{box.group.title} × {box.group.times}" if box.group.times > 1 else box.group.title for box in boxes]
     wanted = {box.group.nodes: (name, us) for box, name, us in zip(boxes, title, took)}
-    found = {tuple(nodes): (name, us) for nodes, name, us in drawn}
-    assert found.keys() == wanted.keys() and 3 < len(found) < 61
-    for nodes, (name, us) in found.items():
+    drawn_boxes = {tuple(nodes): (name, us) for nodes, name, us in drawn}
+    assert drawn_boxes.keys() == wanted.keys() and 3 < len(drawn_boxes) < 61
+    for nodes, (name, us) in drawn_boxes.items():
         assert name == wanted[nodes][0] and us == pytest.approx(wanted[nodes][1], rel=1e-4)
     dashboard.receive(packed(graph))
     assert dashboard.page.locator(".wb-g-item").count() == len(boxes)

@@ -9,9 +9,9 @@ from tests.assets.conftest import Dashboard
 pytestmark = pytest.mark.browser
 
 
-def show(dashboard: Dashboard, **made: Any) -> Any:
+def show(dashboard: Dashboard, **options: Any) -> Any:
     """The panel, with a message such as a kernel sends."""
-    dashboard.synthetic("timeline", "scopesMessage", made)
+    dashboard.synthetic("timeline", "scopesMessage", options)
     return dashboard.page.locator(".wb-scopes")
 
 

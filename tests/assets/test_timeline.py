@@ -16,12 +16,12 @@ STEPS = [10, 20, 30]
 SLOWEST = {"node": 0, "device": 1, "label": "mul fc_0.tmp_0", "us": 412, "steps": 12}
 
 
-def show(dashboard: Dashboard, **made: Any) -> None:
-    dashboard.synthetic("timeline", "everything", {"steps": STEPS, **made})
+def show(dashboard: Dashboard, **options: Any) -> None:
+    dashboard.synthetic("timeline", "everything", {"steps": STEPS, **options})
 
 
-def receive_sample(dashboard: Dashboard, step: int, **made: Any) -> None:
-    dashboard.synthetic("timeline", "sampleMessage", {"step": step, **made})
+def receive_sample(dashboard: Dashboard, step: int, **options: Any) -> None:
+    dashboard.synthetic("timeline", "sampleMessage", {"step": step, **options})
 
 
 def panel(dashboard: Dashboard) -> Any:
@@ -107,9 +107,9 @@ def test_the_note_names_step_slowest_op_and_collectives(dashboard: Dashboard) ->
     assert "CPUPlace(3), thread 0 busy" in label(dashboard)
 
 
-@pytest.mark.parametrize("made", [{"devices": 1}, {"devices": 8, "threads": 2}, {"layers": 0}])
-def test_any_number_of_devices_threads_and_spans_is_drawn(dashboard: Dashboard, made: dict[str, int]) -> None:
-    show(dashboard, **made)
+@pytest.mark.parametrize("options", [{"devices": 1}, {"devices": 8, "threads": 2}, {"layers": 0}])
+def test_any_number_of_devices_threads_and_spans_is_drawn(dashboard: Dashboard, options: dict[str, int]) -> None:
+    show(dashboard, **options)
     for width in (600, 1100):
         dashboard.width(width)
         assert panel(dashboard).evaluate("e => e.scrollWidth <= e.clientWidth")

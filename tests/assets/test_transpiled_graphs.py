@@ -73,12 +73,12 @@ def test_every_server_is_a_band_with_its_own_ops(dashboard: Any, cut: fluid.Prog
     met = [sorted(ENDPOINTS[s] for k, s in pairs(message) if k == n) for n in range(len(message["node"]["label"]))]
     drawn = panel.locator(".wb-g-item.wb-g-server")
     assert drawn.count() == sum(bool(names) for names in met)
-    found = []
+    bands = []
     for item in drawn.all():
         top, height = (item.locator(".wb-g-box").bounding_box()[name] for name in ("y", "height"))
         inside = [band for band, (start, end) in enumerate([among, *servers]) if start <= top and top + height <= end]
-        found += [[ENDPOINTS, ENDPOINTS[:1], ENDPOINTS[1:]][band] for band in inside]
-    assert sorted(found) == sorted(names for names in met if names)
+        bands += [[ENDPOINTS, ENDPOINTS[:1], ENDPOINTS[1:]][band] for band in inside]
+    assert sorted(bands) == sorted(names for names in met if names)
 
 
 def pairs(message: dict[str, Any]) -> list[tuple[int, int]]:

@@ -142,12 +142,12 @@ def test_gradients_match_numerical_ones(name: str, order: int) -> None:
     arrays = [r.uniform(0.2, 1.0, (4, 3)), r.uniform(0.2, 1.0, (4, 3))]
     direction = [r.standard_normal(a.shape) for a in arrays]
     _, *grads = evaluate(FUNCTIONS[name], arrays, order)
-    found = sum(float(np.sum(g * d)) for g, d in zip(grads, direction, strict=True))
+    slope = sum(float(np.sum(g * d)) for g, d in zip(grads, direction, strict=True))
     eps = 1e-5
     up = evaluate(FUNCTIONS[name], [a + eps * d for a, d in zip(arrays, direction, strict=True)], order)[0]
     down = evaluate(FUNCTIONS[name], [a - eps * d for a, d in zip(arrays, direction, strict=True)], order)[0]
     expected = float((up - down).item()) / (2 * eps)
-    assert found == pytest.approx(expected, rel=1e-6, abs=1e-7)
+    assert slope == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 def test_third_derivative() -> None:

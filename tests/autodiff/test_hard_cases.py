@@ -114,8 +114,8 @@ def test_two_gradients_through_one_cond() -> None:
         x = static.data("x", [1], "float64")
         a, b = static.nn.cond(x > 0, lambda: (wb.exp(x) * x, wb.tanh(x) * x), lambda: (x, x))
         (ga,), (gb,) = static.gradients(a, [x]), static.gradients(b, [x])
-    found = [v.item() for v in p.run({"x": number(0.5)}, [ga, gb])]
-    assert found == pytest.approx([slope(lambda t: np.exp(t) * t, 0.5), slope(lambda t: np.tanh(t) * t, 0.5)])
+    gradients = [v.item() for v in p.run({"x": number(0.5)}, [ga, gb])]
+    assert gradients == pytest.approx([slope(lambda t: np.exp(t) * t, 0.5), slope(lambda t: np.tanh(t) * t, 0.5)])
 
 
 def test_two_gradients_through_one_while() -> None:
@@ -127,9 +127,9 @@ def test_two_gradients_through_one_while() -> None:
         start = [wb.zeros([1], "int64"), x * 1.0, x * 1.0]
         _, a, b = static.nn.while_loop(lambda i, a, b: i < 2, body, start)
         (ga,), (gb,) = static.gradients(a, [x]), static.gradients(b, [x])
-    found = [v.item() for v in p.run({"x": number(0.5)}, [ga, gb])]
+    gradients = [v.item() for v in p.run({"x": number(0.5)}, [ga, gb])]
     by_hand = [lambda t: np.exp(np.exp(t) * t) * t, lambda t: np.tanh(np.tanh(t) * t) * t]
-    assert found == pytest.approx([slope(f, 0.5) for f in by_hand])
+    assert gradients == pytest.approx([slope(f, 0.5) for f in by_hand])
 
 
 @pytest.mark.parametrize("kind", ["cond", "while"])
@@ -186,9 +186,9 @@ def test_sparse_gradients_add_up_over_the_passes_of_a_loop() -> None:
         _, total = static.nn.while_loop(lambda i, t: i < 3, body, [wb.zeros([1], "int64"), wb.zeros([1], "float32")])
         _, ((_, grad),) = wb.optimizer.SGD(0.01).minimize(wb.mean(total))
     before, scope = np.arange(10.0).reshape(5, 2), static.Scope()
-    (found,) = p.run({"ids": np.array([1, 1, 3])}, [grad], scope)
+    (gradient,) = p.run({"ids": np.array([1, 1, 3])}, [grad], scope)
     expected = np.array([0, 2, 0, 1, 0])[:, None] * 2 * 3 * before
-    assert np.allclose(found, expected)
+    assert np.allclose(gradient, expected)
     assert np.allclose(np.array(scope.find_var("table").get_tensor()), before - 0.01 * expected)
 
 
@@ -201,8 +201,8 @@ def test_sparse_gradients_of_a_branch(taken: bool) -> None:
         ids = static.data("ids", [None], "int64")
         out = static.nn.cond(wb.sum(ids) > 0, side, lambda: wb.zeros([1], "float32"))
         _, ((_, grad),) = wb.optimizer.SGD(0.1).minimize(wb.mean(out))
-    (found,) = p.run({"ids": np.array([1, 1, 3]) if taken else np.zeros(3, np.int64)}, [grad])
-    assert found.tolist() == [[k * taken] * 2 for k in (0, 2, 0, 1, 0)]
+    (gradient,) = p.run({"ids": np.array([1, 1, 3]) if taken else np.zeros(3, np.int64)}, [grad])
+    assert gradient.tolist() == [[k * taken] * 2 for k in (0, 2, 0, 1, 0)]
 
 
 def test_masks_of_dropout_in_a_branch_in_a_loop_are_those_of_their_pass() -> None:

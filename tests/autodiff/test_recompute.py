@@ -96,10 +96,10 @@ def test_the_interpreter_says_the_same(reference: None) -> None:
     executor = static.Executor()
     executor.run(startup)
     feed = {"x": np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)}
-    found = [executor.run(program, feed=feed, fetch_list=[g for _, g in p]) for program, p in ((main, pairs),)]
+    gradients = [executor.run(program, feed=feed, fetch_list=[g for _, g in p]) for program, p in ((main, pairs),)]
     executor.run(startup)
     wanted = executor.run(other, feed=feed, fetch_list=[g for _, g in others])
-    for one, two in zip(found[0], wanted, strict=True):
+    for one, two in zip(gradients[0], wanted, strict=True):
         np.testing.assert_array_equal(one, two)
 
 

@@ -40,8 +40,8 @@ class Network:
 
     def __call__(self, name: str, x: Any) -> Any:
         self._count = 0
-        found = getattr(self, name)(x)
-        return found
+        out = getattr(self, name)(x)
+        return out
 
     def fc(self, x: Any, width: int, act: Callable[[Any], Any] | None = None) -> Any:
         out = wb.matmul(x, self.weight([x.shape[-1], width])) + self.weight([width], True)
@@ -110,8 +110,8 @@ def static_step(name: str) -> tuple[Step, Training, Network]:
         return loss
 
     optimizer = WORKLOADS[name].optimizer
-    made = started(body, feed, 1)
-    return made.step, made, network
+    model = started(body, feed, 1)
+    return model.step, model, network
 
 
 def captured_step(name: str, values: dict[str, np.ndarray]) -> tuple[Step, Any]:
@@ -149,8 +149,8 @@ def lap(step: Step, times: int) -> float:
 
 
 def compare(name: str, rounds: int) -> None:
-    static, made, network = static_step(name)
-    values = {key: np.array(made.executor.scope.get(key).get_tensor()) for key in network.parameters}
+    static, model, network = static_step(name)
+    values = {key: np.array(model.executor.scope.get(key).get_tensor()) for key in network.parameters}
     captured, function = captured_step(name, values)
     first = [float(np.ravel(static())[0]), float(captured())]
     times = max(1, int(0.05 / max(min(lap(static, 5), lap(captured, 5)), 1e-6)))

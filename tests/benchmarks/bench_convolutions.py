@@ -59,9 +59,9 @@ class Rows:
         self.row = self.tape.row
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
-        made = np.zeros(shape, dtype)
-        self.tape.keep(made)
-        return made
+        array = np.zeros(shape, dtype)
+        self.tape.keep(array)
+        return array
 
     def runner(self) -> Callable[[], None]:
         control, state, table = Control(self.tape.kernels), lines(STATE_WORDS), np.array(self.tape.words, np.int64)
@@ -81,13 +81,13 @@ def seconds(run: Callable[[], Any], repeats: int = 15) -> float:
     start = time.perf_counter()
     run()
     count = max(1, int(3e-3 / (time.perf_counter() - start)))
-    found = []
+    times = []
     for _ in range(repeats):
         start = time.perf_counter()
         for _ in range(count):
             run()
-        found.append((time.perf_counter() - start) / count)
-    return min(found)
+        times.append((time.perf_counter() - start) / count)
+    return min(times)
 
 
 def measure(geo: Geometry) -> list[tuple[str, float]]:
@@ -101,12 +101,12 @@ def measure(geo: Geometry) -> list[tuple[str, float]]:
     work = (convolve, x, w, np.empty_like(g)), (input_gradient, g, w, np.empty_like(x)), (
         filter_gradient, x, g, np.empty_like(w)
     )  # fmt: skip
-    found = []
+    rates = []
     for form, (write, a, b, out) in zip(forms, work, strict=True):
         rows: Any = Rows()
         write(rows, geo, a, b, out)
-        found.append((form, 2 * g.size * geo.taps / seconds(rows.runner())))
-    return found
+        rates.append((form, 2 * g.size * geo.taps / seconds(rows.runner())))
+    return rates
 
 
 def product() -> float:

@@ -80,9 +80,9 @@ class Timed(Model):
 
     def news(self) -> list[dict[str, Any]]:
         begin = time.thread_time()
-        found = super().news()
+        messages = super().news()
         self.spent += time.thread_time() - begin
-        return found
+        return messages
 
 
 def dashboard_of(run: Run, wire: Wire) -> Publisher:
@@ -125,13 +125,13 @@ def late(minutes: float) -> None:
     run.pause(10)
     wire, begin = Wire(), time.perf_counter()
     publisher = dashboard_of(run, wire)
-    made = time.perf_counter() - begin
+    elapsed = time.perf_counter() - begin
     publisher.take({"type": "hello"})
-    found = publisher.snapshot()
+    messages = publisher.snapshot()
     shown = time.perf_counter() - begin
-    (curves,) = (m for m in found if m["type"] == "curves")
+    (curves,) = (m for m in messages if m["type"] == "curves")
     points = len(curves["series"]["loss"]["step"])
-    print(f"{run.step:,} steps: the dashboard is there after {made * 1e3:.0f} ms, ", end="")
+    print(f"{run.step:,} steps: the dashboard is there after {elapsed * 1e3:.0f} ms, ", end="")
     print(f"everything after {shown * 1e3:.0f} ms; {points} points of {curves['width']} steps each")
     publisher.close()
     run.stop()

@@ -154,9 +154,9 @@ class Network:
 
     def parameter(self, *shape: int, fill: float | None = None) -> Any:
         """The next parameter: made by the first pass, found again by later ones."""
-        found = next(self._next, None)
-        if found is not None:
-            return found
+        parameter = next(self._next, None)
+        if parameter is not None:
+            return parameter
         fan_in = shape[0] if len(shape) == 2 else math.prod(shape[1:])
         drawn = self.rng.uniform(-1, 1, shape) * math.sqrt(3 / fan_in) if fill is None else np.full(shape, fill)
         self.parameters.append(self.lib.leaf(drawn.astype(np.float32)))
@@ -252,8 +252,8 @@ def compared(functions: list[Function], rounds: int, budget: float) -> list[floa
     for function in functions:
         seconds(function, 5)
         times.append(max(1, int(budget / max(seconds(function, 5), 1e-7))))
-    found = [[seconds(f, n) for f, n in zip(functions, times, strict=True)] for _ in range(rounds)]
-    return [min(column) for column in zip(*found, strict=True)]
+    durations = [[seconds(f, n) for f, n in zip(functions, times, strict=True)] for _ in range(rounds)]
+    return [min(column) for column in zip(*durations, strict=True)]
 
 
 def line(name: str, best: list[float]) -> str:
@@ -273,9 +273,9 @@ def main() -> None:
     libs = [Workbench(), *([PyTorch()] if find_spec("torch") else [])]
     print(f"{'microseconds':26s}{''.join(f'{lib.name:>12s}' for lib in libs)}{'ratio' if len(libs) > 1 else '':>8s}")
     if "ops" in what:
-        made = [ops(lib) for lib in libs]
-        for name in made[0]:
-            print(line(name, compared([one[name] for one in made], given.rounds, 0.01)), flush=True)
+        by_library = [ops(lib) for lib in libs]
+        for name in by_library[0]:
+            print(line(name, compared([one[name] for one in by_library], given.rounds, 0.01)), flush=True)
     for name in [n for n in what if n != "ops"]:
         networks = [Network(lib, name) for lib in libs]
         losses = [[float(net.step()) for _ in range(3)][-1] for net in networks]

@@ -93,7 +93,7 @@ WAYS: dict[str, Callable[[], Any]] = {
 
 def step_costs(step: Callable[[], Any], rounds: int, steps: int) -> dict[str, list[float]]:
     """Microseconds a step, by way and round."""
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    costs: dict[str, list[float]] = {way: [] for way in WAYS}
 
     def several() -> None:
         for _ in range(steps):
@@ -103,8 +103,8 @@ def step_costs(step: Callable[[], Any], rounds: int, steps: int) -> dict[str, li
         ways = list(WAYS)
         for way in ways if number % 2 else reversed(ways):
             with WAYS[way]():
-                found[way].append(seconds(several) / steps * 1e6)
-    return found
+                costs[way].append(seconds(several) / steps * 1e6)
+    return costs
 
 
 def stamp_costs(turns: int) -> Iterator[tuple[str, float, float]]:
@@ -151,9 +151,9 @@ def main(rounds: int = 20, steps: int = 300) -> None:
         step = small_network()
         for _ in range(50):
             step()
-        found = step_costs(step, rounds, steps)
-    base = found["without emit sites"]
-    for way, costs in found.items():
+        by_way = step_costs(step, rounds, steps)
+    base = by_way["without emit sites"]
+    for way, costs in by_way.items():
         apart = statistics.median((a - b) / b for a, b in zip(costs, base)) * 100
         print(f"{way:<22}{statistics.median(costs):8.1f} µs a step{apart:+8.2f} %")
     for what, cost, more in stamp_costs(rounds * steps):

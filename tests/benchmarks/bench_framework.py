@@ -45,13 +45,13 @@ def record(size: int) -> Any:
 
 def measure(size: int) -> dict[str, tuple[float, int]]:
     """Seconds and number of operators of every step."""
-    found: dict[str, tuple[float, int]] = {}
+    measured: dict[str, tuple[float, int]] = {}
 
     def timed(what: str, run: Callable[[], Any], program: Callable[[], Program]) -> Any:
         gc.collect()
         start = time.perf_counter()
         result = run()
-        found[what] = (time.perf_counter() - start, sum(len(b.ops) for b in program().blocks))
+        measured[what] = (time.perf_counter() - start, sum(len(b.ops) for b in program().blocks))
         return result
 
     with names.guard(), program_guard(Program(), Program()), static_mode():
@@ -69,7 +69,7 @@ def measure(size: int) -> dict[str, tuple[float, int]]:
         timed("parse", lambda: parse_program(text), lambda: main)
         json = timed("to JSON", lambda: program_to_json(main), lambda: main)
         timed("from JSON", lambda: program_from_json(json), lambda: main)
-    return found
+    return measured
 
 
 def main(sizes: tuple[int, ...] = SIZES) -> None:

@@ -46,12 +46,12 @@ def measure(image: tuple[int, ...], given: dict[str, Any]) -> list[float]:
     x = np.random.default_rng(0).standard_normal(image, np.float32)
     out = POOL.forward(np, x, **attrs)
     g, back = np.ones_like(out), np.empty_like(x)
-    found = []
+    durations = []
     for rule, target, ins in ((pool2d, out, (x,)), (pool2d_grad, back, (x, g))):
         rows: Any = Rows()
         write(rows, rule, attrs, target, *ins)
-        found.append(seconds(rows.runner()))
-    return [*found, seconds(lambda: np.copyto(back, x))]
+        durations.append(seconds(rows.runner()))
+    return [*durations, seconds(lambda: np.copyto(back, x))]
 
 
 def main(names: list[str]) -> None:

@@ -94,19 +94,19 @@ def steps_on_rank(name: str, seconds: str) -> None:
     from workbench.static import BuildStrategy, ParallelExecutor
 
     group, workload = world(), WORKLOADS[name]
-    made = training(workload._replace(batch=workload.batch // group.size), 1)
+    model = training(workload._replace(batch=workload.batch // group.size), 1)
     build = BuildStrategy()
     build.num_trainers, build.trainer_id = group.size, group.rank
     with cpu_devices(1):
         executor = ParallelExecutor(
-            False, made.loss, made.executor.program, build_strategy=build, scope=made.executor.scope
+            False, model.loss, model.executor.program, build_strategy=build, scope=model.executor.scope
         )
 
     def lap(count: int) -> float:
         group.barrier().wait()
         begin = perf_counter()
         for _ in range(count):
-            executor.run([made.loss], feed=made.feed)
+            executor.run([model.loss], feed=model.feed)
         return perf_counter() - begin
 
     lap(20)
@@ -130,12 +130,12 @@ def steps_alone(name: str, devices: str, seconds: str) -> None:
     """Of one process: steps per second, as JSON."""
     from workbench.experiments.bench.workloads import WORKLOADS, training
 
-    made = training(WORKLOADS[name], int(devices))
+    model = training(WORKLOADS[name], int(devices))
 
     def lap(count: int) -> float:
         begin = perf_counter()
         for _ in range(count):
-            made.step()
+            model.step()
         return perf_counter() - begin
 
     lap(20)
@@ -169,11 +169,11 @@ def gloo(python: str, ranks: int, seconds: float) -> dict[str, float]:
 
 
 def print_sums(ranks: int, seconds: float, torch: str | None) -> None:
-    found = on_ranks("sums_on_rank", ranks, seconds)
+    measured = on_ranks("sums_on_rank", ranks, seconds)
     other = gloo(torch, ranks, seconds) if torch else {}
     print(f"all-reduce over {ranks} ranks, best time in us; in brackets how many copies of the array that is")
     for size in SIZES:
-        ours, mpi, copy = found[str(size)]
+        ours, mpi, copy = measured[str(size)]
         line = f"  {size:>11,} bytes  workbench {ours * 1e6:9.1f} ({ours / copy:4.1f})  MPI {mpi * 1e6:9.1f}"
         if str(size) in other:
             line += f"  gloo {other[str(size)] * 1e6:9.1f} = {other[str(size)] / ours:.1f}x"

@@ -36,9 +36,9 @@ class Writer:
         self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
 
     def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
-        made = np.empty(shape, dtype)
-        self.tape.keep(made)
-        return made
+        array = np.empty(shape, dtype)
+        self.tape.keep(array)
+        return array
 
 
 class Repeated:
@@ -68,9 +68,9 @@ class Repeated:
 
 def operand(rows: int, cols: int, flipped: bool) -> np.ndarray:
     """A matrix that begins at a cache line."""
-    made = lines(-(-rows * cols // 2)).view(np.float32)[: rows * cols]
-    made[...] = np.random.default_rng(0).standard_normal(rows * cols, np.float32)
-    return made.reshape(cols, rows).T if flipped else made.reshape(rows, cols)
+    array = lines(-(-rows * cols // 2)).view(np.float32)[: rows * cols]
+    array[...] = np.random.default_rng(0).standard_normal(rows * cols, np.float32)
+    return array.reshape(cols, rows).T if flipped else array.reshape(rows, cols)
 
 
 def compare(control: Control, kind: str, m: int, n: int, k: int) -> None:

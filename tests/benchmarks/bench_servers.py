@@ -148,10 +148,10 @@ def main() -> None:
         f"25 MiB, 2 trainers: all-reduce {1e3 * reduced:.1f} ms, server {1e3 * served:.1f} ms, {served / reduced:.2f}x"
     )
     for name, run in RUNS.items():
-        found, small = (trainer(run, _TABLE.format(rows=n), trainers=1, servers=2) for n in (rows, rows // 10))
+        measured, small = (trainer(run, _TABLE.format(rows=n), trainers=1, servers=2) for n in (rows, rows // 10))
         print(
-            f"{name:>10}: 4,096 rows of {rows} x 16 on 2 servers, a step {1e3 * found['seconds']:7.2f} ms, trainer "
-            f"{found['MiB']} MiB; of {rows // 10}: {small['MiB']} MiB"
+            f"{name:>10}: 4,096 rows of {rows} x 16 on 2 servers, a step {1e3 * measured['seconds']:7.2f} ms, trainer "
+            f"{measured['MiB']} MiB; of {rows // 10}: {small['MiB']} MiB"
         )
 
 

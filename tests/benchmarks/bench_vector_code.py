@@ -61,12 +61,12 @@ def vector_rows(shape: tuple[int, ...], ops: Sequence[Op], times: int) -> Callab
 def median(run: Callable[[], Any], times: int) -> float:
     """Microseconds."""
     run()
-    found, end = [], time.perf_counter() + SECONDS
+    durations, end = [], time.perf_counter() + SECONDS
     while time.perf_counter() < end:
         start = time.perf_counter()
         run()
-        found.append(time.perf_counter() - start)
-    return float(np.median(found)) / times * 1e6
+        durations.append(time.perf_counter() - start)
+    return float(np.median(durations)) / times * 1e6
 
 
 def compare(what: str, ours: Callable[[], Any], times: int, other: Callable[[], Any], other_times: int = 1) -> None:
@@ -120,8 +120,8 @@ def gelu(z: Any, b: Any) -> Any:
 def gelu_gradient(g: Any, x: Any) -> Any:
     """Twice, the second to be added up."""
     below = (xp.erf(x * sqrt(0.5)) + 1.0) * 0.5
-    found = g * (below + x * (xp.exp(x * x * -0.5) * (1.0 / sqrt(2.0 * pi))))
-    return found, found
+    gradient = g * (below + x * (xp.exp(x * x * -0.5) * (1.0 / sqrt(2.0 * pi))))
+    return gradient, gradient
 
 
 def tanh_gelu(x: Any) -> Any:

@@ -109,7 +109,7 @@ def in_turns(
                 continue
             runs[peer].append(run)
             ours = ours or run
-    return [Result(peer.name, found) for peer, found in runs.items()]
+    return [Result(peer.name, measured) for peer, measured in runs.items()]
 
 
 def number(rate: float) -> str:
@@ -140,11 +140,11 @@ def markdown(results: Results, cell: Callable[[Result, Result], str]) -> Iterato
     Args:
         cell: its text, from the result of a library and that of workbench.
     """
-    names = list(dict.fromkeys(result.name for found in results.values() for result in found))
+    names = list(dict.fromkeys(result.name for measured in results.values() for result in measured))
     yield f"| {' | '.join(['program', *names])} |"
     yield f"| {' | '.join(['---'] * (1 + len(names)))} |"
-    for workload, found in results.items():
-        by_name = {result.name: cell(result, found[0]) for result in found}
+    for workload, measured in results.items():
+        by_name = {result.name: cell(result, measured[0]) for result in measured}
         about = f"{workload}: {WORKLOADS[workload].about}, batch {WORKLOADS[workload].batch}"
         yield f"| {' | '.join([about, *(by_name.get(name, '') for name in names)])} |"
 
@@ -161,7 +161,7 @@ def start_cell(result: Result, ours: Result) -> str:
 
 def machine(results: Results) -> str:
     """What the figures depend on, in a line."""
-    versions = {result.name.split()[0]: result.runs[0].version for found in results.values() for result in found}
+    versions = {result.name.split()[0]: result.runs[0].version for measured in results.values() for result in measured}
     lowering = "compiled kernels" if kernels() else f"NumPy calls, {why_not() or 'FLAGS_cpu_tape is off'}"
     return "; ".join(
         [
@@ -215,12 +215,12 @@ def options() -> argparse.Namespace:
         parser.add_argument(f"--{library}", metavar="PYTHON", help="an interpreter that has it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.7, help="of a measurement")
-    found = parser.parse_args()
-    if unknown := set(found.workloads) - set(WORKLOADS):
+    given = parser.parse_args()
+    if unknown := set(given.workloads) - set(WORKLOADS):
         parser.error(f"no workload {unknown.pop()!r}; there are {', '.join(WORKLOADS)}")
-    if found.rounds < 1 or found.seconds <= 0:
+    if given.rounds < 1 or given.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
-    return found
+    return given
 
 
 def main() -> None:

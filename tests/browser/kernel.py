@@ -29,9 +29,9 @@ class Kernel:
         reply = self._client.execute_interactive(
             "", store_history=False, user_expressions={"found": expression}, timeout=PATIENCE_S
         )
-        found = reply["content"]["user_expressions"]["found"]
-        assert found["status"] == "ok", found
-        return ast.literal_eval(found["data"]["text/plain"])
+        result = reply["content"]["user_expressions"]["found"]
+        assert result["status"] == "ok", result
+        return ast.literal_eval(result["data"]["text/plain"])
 
     def stop(self) -> None:
         """Leave the kernel alone."""

@@ -124,11 +124,11 @@ def page(browser: Any, lab_server: LabServer) -> Iterator[Busy]:
     notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNEL})
     nbformat.write(notebook, lab_server.folder / "busy.ipynb")
     with opened(browser, lab_server, "busy.ipynb", 1400, 1400) as shown:
-        found = Busy(shown, lab_server)
+        busy = Busy(shown, lab_server)
         try:
-            yield found
+            yield busy
         finally:
-            found.kernel.stop()
+            busy.kernel.stop()
 
 
 @pytest.fixture

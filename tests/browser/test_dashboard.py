@@ -87,8 +87,8 @@ class Session:
 @pytest.fixture(scope="module")
 def opened_once(browser: Any, lab_server: LabServer) -> Iterator[Session]:
     """One page for the tests that leave it as it was but for ended runs."""
-    with session(browser, lab_server, "one page.ipynb") as found:
-        yield found
+    with session(browser, lab_server, "one page.ipynb") as lab:
+        yield lab
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ def shared(opened_once: Session) -> Iterator[Session]:
 @pytest.fixture
 def notebook(browser: Any, lab_server: LabServer) -> Iterator[Session]:
     """A page of its own."""
-    with session(browser, lab_server, NOTEBOOK.name) as found:
-        yield found
+    with session(browser, lab_server, NOTEBOOK.name) as lab:
+        yield lab
 
 
 @contextmanager
@@ -112,13 +112,13 @@ def session(browser: Any, server: LabServer, name: str) -> Iterator[Session]:
         errors: list[str] = []
         page.page.on("console", lambda line: line.type == "error" and errors.append(line.text))
         page.page.on("pageerror", lambda error: errors.append(str(error)))
-        found = Session(page, server, errors)
+        lab = Session(page, server, errors)
         try:
-            yield found
+            yield lab
             noise = ("favicon", "net::ERR_ABORTED", GIVEN_UP)
             assert [text for text in errors if not any(word in text for word in noise)] == []
         finally:
-            found.kernel.stop()
+            lab.kernel.stop()
 
 
 def answered(session: Session, button: str, method: str) -> tuple[float, str]:

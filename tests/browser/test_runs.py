@@ -37,12 +37,12 @@ def record(file: RunsFile) -> None:
 
 def cells(file: Path) -> dict[str, Any]:
     code = ["%load_ext workbench\nimport workbench as wb", f"found = wb.runs({str(file)!r})\nfound"]
-    made = [
+    code_cells = [
         {"cell_type": "code", "id": f"c{k}", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
         for k, source in enumerate(code)
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    return {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return {"cells": code_cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
 @pytest.fixture

@@ -46,9 +46,9 @@ class Session:
         return self.executor.run(self.main, feed=feed, fetch_list=list(fetch), scope=self.scope)
 
     def value(self, name: str) -> np.ndarray:
-        found = self.scope.find_var(name)
-        assert found is not None, name
-        return np.array(found.get_tensor())
+        variable = self.scope.find_var(name)
+        assert variable is not None, name
+        return np.array(variable.get_tensor())
 
 
 def initialised(seed: int, build: Any) -> dict[str, np.ndarray]:

@@ -23,8 +23,8 @@ def trained(**options: Any) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str
         y = wb.static.nn.data_norm(x, epsilon=0.001, param_attr=MOVED, **options)
         _, pairs = wb.optimizer.SGD(0.1).minimize(wb.sum(y * y))
     session = Session(main, startup)
-    value, slope, *found = session.run([y, "x@GRAD", *(g.name for _, g in pairs)], x=X)
-    gradients = {"x": slope, **{p.name: g for (p, _), g in zip(pairs, found, strict=True)}}
+    value, slope, *slopes = session.run([y, "x@GRAD", *(g.name for _, g in pairs)], x=X)
+    gradients = {"x": slope, **{p.name: g for (p, _), g in zip(pairs, slopes, strict=True)}}
     return value, gradients, {p.name: session.value(p.name) for p in main.all_parameters()}
 
 
@@ -60,8 +60,8 @@ def test_a_slot_nobody_was_shown_is_left_alone() -> None:
         x = wb.static.data("x", [None, 2], "float32")
         wb.static.append_backward(wb.sum(wb.static.nn.data_norm(x, slot_dim=2)))
     names = [f"dn.{name}@GRAD" for name in ("batch_size", "batch_sum", "batch_square_sum")]
-    for found in Session(main, startup).run(names, x=np.array([[0, 3], [0, 5]], np.float32)):
-        assert found.tolist() == [0, 0]
+    for value in Session(main, startup).run(names, x=np.array([[0, 3], [0, 5]], np.float32)):
+        assert value.tolist() == [0, 0]
 
 
 def test_layers_share_parameters_by_a_name_that_is_given_only() -> None:

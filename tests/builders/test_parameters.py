@@ -122,10 +122,10 @@ class TestCreation:
 
     def test_create_global_var(self):
         with program() as (main, startup):
-            made = create_global_var([2], 1.5, "float32", persistable=True, name="g")
+            variable = create_global_var([2], 1.5, "float32", persistable=True, name="g")
             create_global_var([1], 3, "int32")
             session = Session(main, startup)
-        assert made.persistable and made.stop_gradient and not made.is_parameter
+        assert variable.persistable and variable.stop_gradient and not variable.is_parameter
         assert session.value("g").tolist() == [1.5, 1.5]
         assert session.value("_generated_var_0").tolist() == [3]
 

@@ -32,10 +32,10 @@ def test_the_gradient_is_what_backward_fn_builds() -> None:
         x = data()
         y = static.nn.static_pylayer(lambda x: wb.sign(x * x - 1.0), [x * 2.0], lambda g: g * 3.0)
         (slope,) = static.gradients(wb.sum(y * y * y), x)
-    value, found = run(main, [y, slope], x=X)
+    value, gradient = run(main, [y, slope], x=X)
     expected = np.sign(4 * X * X - 1)
     np.testing.assert_array_equal(value, expected)
-    np.testing.assert_array_equal(found, 3 * expected**2 * 3 * 2)
+    np.testing.assert_array_equal(gradient, 3 * expected**2 * 3 * 2)
 
 
 def test_several_values_and_what_forward_fn_has_made() -> None:
@@ -82,7 +82,7 @@ def test_none_is_no_gradient_and_nothing_reaches_others() -> None:
 
 
 def test_training_with_it_on_two_devices_and_from_json() -> None:
-    found = []
+    losses = []
     for is_copied in (False, True):
         with program() as (main, startup):
             x = static.data("x", [None, 2], "float32")
@@ -97,7 +97,7 @@ def test_training_with_it_on_two_devices_and_from_json() -> None:
             static.Executor().run(startup)
             both = static.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=static.cpu_places(2))
             exe = static.Executor()
-            found.append([float(np.mean(exe.run(both, feed=feed, fetch_list=[loss.name])[0])) for _ in range(3)])
+            losses.append([float(np.mean(exe.run(both, feed=feed, fetch_list=[loss.name])[0])) for _ in range(3)])
     weight, expected = np.full((2, 3), 0.3), []
     bias, x_values = np.zeros(3), np.arange(8).reshape(4, 2) / 8
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_training_with_it_on_two_devices_and_from_json() -> None:
         expected.append((y * y).mean())
         g = 2 * y / y.size * 0.5
         weight, bias = weight - 0.5 * x_values.T @ g, bias - 0.5 * g.sum(0)
-    np.testing.assert_allclose(found, [expected, expected], rtol=1e-5)
+    np.testing.assert_allclose(losses, [expected, expected], rtol=1e-5)
 
 
 def test_a_test_program_computes_the_same() -> None:

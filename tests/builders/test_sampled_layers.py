@@ -33,8 +33,8 @@ def test_nce_draws_by_its_shares_in_every_step(sampler: str) -> None:
         "log_uniform": [np.log((k + 2) / (k + 1)) / np.log(5) for k in range(4)] + [0],
         "custom_dist": SHARES,
     }[sampler]
-    found = np.bincount(first[:, 1:].ravel(), minlength=5) / first[:, 1:].size
-    np.testing.assert_allclose(found, expected, atol=0.02)
+    shares = np.bincount(first[:, 1:].ravel(), minlength=5) / first[:, 1:].size
+    np.testing.assert_allclose(shares, expected, atol=0.02)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -86,8 +86,8 @@ def test_sparse_embedding_updates_the_rows_it_reads() -> None:
         wb.optimizer.SGD(0.5).minimize(wb.sum(read))
     assert main.global_block().var("table@GRAD").kind == "rows"
     session = Session(main, startup)
-    (found,) = session.run([read], ids=np.array([1, 5, 1]))
-    assert found.tolist() == [[1, 1], [0, 0], [1, 1]]
+    (rows,) = session.run([read], ids=np.array([1, 5, 1]))
+    assert rows.tolist() == [[1, 1], [0, 0], [1, 1]]
     assert session.value("table").tolist() == [[1, 1], [0, 0], *[[1, 1]] * 4]
 
 
@@ -123,11 +123,11 @@ def test_row_conv_of_padded_sequences() -> None:
         y = static.nn.row_conv(x, 2, act="relu")
     session = Session(main, startup)
     given = np.random.default_rng(4).standard_normal((2, 5, 3)).astype(np.float32)
-    (found,), w = session.run([y], x=given), session.value(main.all_parameters()[0].name)
+    (output,), w = session.run([y], x=given), session.value(main.all_parameters()[0].name)
     expected = np.zeros_like(given)
     for n, t, d, i in np.ndindex(2, 5, 3, 3):
         expected[n, t, d] += w[i, d] * (given[n, t + i, d] if t + i < 5 else 0)
-    np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(output, np.maximum(expected, 0), rtol=1e-5, atol=1e-6)
 
 
 def test_what_needs_sequences_of_varying_length_says_so() -> None:

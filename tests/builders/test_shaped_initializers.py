@@ -14,16 +14,16 @@ from workbench.errors import InvalidArgument
 initializer = wb.nn.initializer
 
 
-def in_both_modes(made: Any, shape: list[int]) -> list[np.ndarray]:
-    at_once = wb.create_parameter(shape, "float32", attr=made).numpy()
-    built = initialised(0, lambda: wb.static.create_parameter(shape, "float32", attr=made))
+def in_both_modes(attr: Any, shape: list[int]) -> list[np.ndarray]:
+    at_once = wb.create_parameter(shape, "float32", attr=attr).numpy()
+    built = initialised(0, lambda: wb.static.create_parameter(shape, "float32", attr=attr))
     return [at_once, *built.values()]
 
 
 @pytest.mark.parametrize("shape", [[3, 5], [5, 3], [2, 3, 2], [4, 4]])
 def test_orthogonal(shape: list[int]) -> None:
-    for found in in_both_modes(initializer.Orthogonal(2.0), shape):
-        matrix = found.reshape(shape[0], -1)
+    for weight in in_both_modes(initializer.Orthogonal(2.0), shape):
+        matrix = weight.reshape(shape[0], -1)
         square = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
         np.testing.assert_allclose(square, 4 * np.eye(len(square)), atol=1e-5)
 
@@ -39,14 +39,14 @@ def test_orthogonal_draws_anew() -> None:
 
 @pytest.mark.parametrize(("shape", "groups"), [([4, 2, 3], 1), ([4, 2, 3, 3], 2), ([2, 3, 2, 2, 2], 1)])
 def test_dirac_passes_channels(shape: list[int], groups: int) -> None:
-    for found in in_both_modes(initializer.Dirac(groups), shape):
+    for weight in in_both_modes(initializer.Dirac(groups), shape):
         middle = tuple(size // 2 for size in shape[2:])
         wanted = np.zeros(shape)
         for kernel in range(shape[0]):
             channel = kernel % (shape[0] // groups)
             if channel < shape[1]:
                 wanted[(kernel, channel, *middle)] = 1
-        assert np.array_equal(found, wanted)
+        assert np.array_equal(weight, wanted)
 
 
 def test_bilinear_enlarges_a_ramp_to_a_ramp() -> None:
@@ -55,14 +55,14 @@ def test_bilinear_enlarges_a_ramp_to_a_ramp() -> None:
         1, 1, 4, stride=2, padding=1, weight_attr=wb.ParamAttr(initializer=initializer.Bilinear()), bias_attr=False
     )
     ramp = np.add.outer(np.arange(5.0), 2 * np.arange(5.0)).astype(np.float32)
-    found = layer(wb.to_tensor(ramp[None, None])).numpy()[0, 0, 2:-2, 2:-2]
-    np.testing.assert_allclose(np.diff(found, axis=0), 0.5, atol=1e-6)
-    np.testing.assert_allclose(np.diff(found, axis=1), 1.0, atol=1e-6)
+    enlarged = layer(wb.to_tensor(ramp[None, None])).numpy()[0, 0, 2:-2, 2:-2]
+    np.testing.assert_allclose(np.diff(enlarged, axis=0), 0.5, atol=1e-6)
+    np.testing.assert_allclose(np.diff(enlarged, axis=1), 1.0, atol=1e-6)
     assert len(in_both_modes(initializer.Bilinear(), [2, 1, 3, 3])) == 2
 
 
 @pytest.mark.parametrize(
-    ("made", "shape", "said"),
+    ("make", "shape", "said"),
     [
         (lambda: initializer.Orthogonal(), [3], "at least 2 dimensions"),
         (lambda: initializer.Dirac(), [3, 2], "3 to 5 dimensions"),
@@ -71,16 +71,16 @@ def test_bilinear_enlarges_a_ramp_to_a_ramp() -> None:
         (lambda: initializer.Bilinear(), [1, 1, 2, 3], "square filters"),
     ],
 )
-def test_shapes_that_do_not_suit(made: Any, shape: list[int], said: str) -> None:
+def test_shapes_that_do_not_suit(make: Any, shape: list[int], said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        wb.create_parameter(shape, "float32", attr=made())
+        wb.create_parameter(shape, "float32", attr=make())
 
 
 def test_an_assigned_value_keeps_its_shape_in_dynamic_mode() -> None:
     """As in Paddle, whose documentation multiplies with such a parameter; a program has the shape it was told."""
-    made = initializer.Assign([2.0, 3.0])
+    assigned = initializer.Assign([2.0, 3.0])
     with pytest.warns(UserWarning, match=r"value's shape \[2\], not of the shape \[2, 2\]"):
-        layer = wb.nn.Linear(2, 2, weight_attr=made, bias_attr=False)
+        layer = wb.nn.Linear(2, 2, weight_attr=assigned, bias_attr=False)
     assert layer(wb.ones([1, 2])).tolist() == [5.0]
     with pytest.raises(InvalidArgument, match="another shape than the parameter"):
-        initialised(0, lambda: wb.static.create_parameter([2, 2], "float32", attr=made))
+        initialised(0, lambda: wb.static.create_parameter([2, 2], "float32", attr=assigned))

@@ -84,10 +84,10 @@ def test_a_layer_computes_what_its_function_does(name: str) -> None:
             main.global_block().var(name).set_value(now + R.normal(size=now.shape).astype(np.float32) * 0.1)
         values = [main.global_block().var(name).get_value() for name in parameters]
         feed = {x.name: a for x, a in zip(inputs, arrays, strict=True)}
-        (found,) = executor.run(main, feed=feed, fetch_list=[out])
+        (output,) = executor.run(main, feed=feed, fetch_list=[out])
     wanted = function(*map(wb.to_tensor, arrays), *values).numpy()
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    assert all(d in (-1, n) for d, n in zip(out.shape, found.shape, strict=True))
+    np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-5)
+    assert all(d in (-1, n) for d, n in zip(out.shape, output.shape, strict=True))
 
 
 def run(build: Callable[[Any], Any], value: Any, dtype: str = "float32") -> list[float]:
@@ -131,8 +131,8 @@ def test_instance_norm_of_single_values_leaves_the_shift() -> None:
         y = static.nn.instance_norm(static.data("x", [2, 3]), bias_attr=shift)
         executor = static.Executor()
         executor.run(static.default_startup_program())
-        (found,) = executor.run(feed={"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, fetch_list=[y])
-    assert found.tolist() == [[3.0] * 3] * 2
+        (normed,) = executor.run(feed={"x": np.arange(6, dtype=np.float32).reshape(2, 3)}, fetch_list=[y])
+    assert normed.tolist() == [[3.0] * 3] * 2
 
 
 @pytest.mark.parametrize(("index", "wanted"), [(0, 10.0), (1, 20.0), (5, 0.0)])

@@ -62,11 +62,11 @@ CASES = [
 @pytest.mark.parametrize(("layer", "option", "value"), CASES)
 def test_who_uses_one_is_told_once_at_their_line(layer: Callable[..., Any], option: str, value: Any) -> None:
     with pytest.warns(Notice, match=f"{layer.__name__}: {option} has no effect here") as told:
-        found = built(layer, **{option: value})
+        program = built(layer, **{option: value})
     assert len(told) == 1 and told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error", Notice)
-        assert built(layer) == found
+        assert built(layer) == program
 
 
 @pytest.mark.parametrize(

@@ -288,9 +288,9 @@ def kill_once(saver: subprocess.Popen[str], start: int, delay: float) -> int:
 def first_version(saver: subprocess.Popen[str]) -> int:
     """The first version there is to go back to; a busy machine gets more time for it."""
     for delay in (0.3, 1.0, 3.0, 10.0):
-        found = kill_once(saver, 1, delay)
-        if found > 0:
-            return found
+        version = kill_once(saver, 1, delay)
+        if version > 0:
+            return version
     raise AssertionError("not one version was saved")
 
 

@@ -96,9 +96,9 @@ def test_tensors_stay_tensors_in_dynamic_mode(tmp_path: Path) -> None:
     w = wb.create_parameter([2, 3], "float32")
     state = {"w": w, "opt": {"step": 3, "m": [wb.to_tensor([1.0, 2.0]), np.ones(2)]}}
     save(state, tmp_path / "s")
-    found = load(tmp_path / "s")
-    assert isinstance(found["w"], wb.Tensor) and np.array_equal(found["w"].numpy(), w.numpy())
-    assert isinstance(found["opt"]["m"][0], wb.Tensor) and type(found["opt"]["m"][1]) is np.ndarray
+    loaded = load(tmp_path / "s")
+    assert isinstance(loaded["w"], wb.Tensor) and np.array_equal(loaded["w"].numpy(), w.numpy())
+    assert isinstance(loaded["opt"]["m"][0], wb.Tensor) and type(loaded["opt"]["m"][1]) is np.ndarray
     assert type(load(tmp_path / "s", return_numpy=True)["w"]) is np.ndarray
     with static_mode():
         assert type(load(tmp_path / "s")["w"]) is np.ndarray

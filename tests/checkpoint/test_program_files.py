@@ -77,8 +77,8 @@ class Model:
         return losses
 
     def values(self) -> dict[str, np.ndarray]:
-        found = {v.name: self.scope.find_var(v.name) for v in self.main.persistables()}
-        return {n: v.tensor.numpy() for n, v in found.items() if v is not None and v.tensor.initialized}
+        variables = {v.name: self.scope.find_var(v.name) for v in self.main.persistables()}
+        return {n: v.tensor.numpy() for n, v in variables.items() if v is not None and v.tensor.initialized}
 
     def save(self, path: Path) -> None:
         with scope_guard(self.scope):

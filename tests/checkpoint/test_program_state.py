@@ -69,8 +69,8 @@ def test_a_dictionary_that_does_not_fit_changes_nothing(net: Any) -> None:
 def test_what_static_save_wrote_is_a_dictionary(net: Any, tmp_path: Path) -> None:
     main = net[0]
     static.save(main, str(tmp_path / "m"))
-    found = static.load_program_state(str(tmp_path / "m"))
-    assert {name: value.tolist() for name, value in found.items()} == {
+    state = static.load_program_state(str(tmp_path / "m"))
+    assert {name: value.tolist() for name, value in state.items()} == {
         name: value.tolist() for name, value in main.state_dict().items()
     }
     assert set(static.load_program_state(str(tmp_path / "m"), [main.global_block().var("fc.b_0")])) == {"fc.b_0"}

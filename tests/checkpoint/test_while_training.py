@@ -62,11 +62,11 @@ def test_what_is_saved_is_one_step(program: Any, tmp_path: Path) -> None:
         for i in range(25):
             if i % 2:
                 static.save_persistables(static.Executor(), tmp_path, program, filename="f")
-                found = wb.load(tmp_path / "f")
+                loaded = wb.load(tmp_path / "f")
             else:
                 static.save(program, tmp_path / "m")
-                found = wb.load(tmp_path / "m.wbparams")
-            values = {int(n) for name in NAMES for n in np.unique(found[name])}
+                loaded = wb.load(tmp_path / "m.wbparams")
+            values = {int(n) for name in NAMES for n in np.unique(loaded[name])}
             assert len(values) == 1, f"steps {sorted(values)} in one file"
             seen |= values
     assert len(seen) > 5, "nothing was trained meanwhile"

@@ -98,11 +98,11 @@ def test_while_gradient_of_a_captured_parameter() -> None:
         )
         y = wb.sum(out * out)
         gw, gh = static.gradients(y, [w, h])
-    value, found, _ = p.run({"h": start, "w": w0}, [y, gw, gh])
+    value, gradient, _ = p.run({"h": start, "w": w0}, [y, gw, gh])
     assert value.item() == pytest.approx(loss(w0))
     d, eps = r.standard_normal((3, 3)), 1e-6
     numeric = (loss(w0 + eps * d) - loss(w0 - eps * d)) / (2 * eps)
-    assert (found * d).sum() == pytest.approx(numeric, rel=1e-7)
+    assert (gradient * d).sum() == pytest.approx(numeric, rel=1e-7)
 
 
 def test_nested_loop_and_cond() -> None:

@@ -151,33 +151,33 @@ def started(name: str) -> Model:
     return build(PROGRAMS[name], wb.optimizer.SGD(0.5)).start()
 
 
-def close(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    for a, b in zip(found, expected, strict=True):
+def close(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for a, b in zip(results, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_steps_are_those_of_the_reference(name: str) -> None:
     passes = [3, 0, 1, 5, 2, 20]  # more than there is room for at first
-    found, inspection = steps(started(name), passes)
-    close(found, by_reference(started(name), passes))
+    results, inspection = steps(started(name), passes)
+    close(results, by_reference(started(name), passes))
     assert inspection.last.is_native
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(PROGRAMS)), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.integers(1, 5))
 def test_any_number_of_passes(name: str, passes: list[int], rows: int) -> None:
-    found, _ = steps(started(name), passes, rows)
-    close(found, by_reference(started(name), passes, rows))
+    results, _ = steps(started(name), passes, rows)
+    close(results, by_reference(started(name), passes, rows))
 
 
 def test_shapes_in_turn_have_loops_of_their_own() -> None:
     model, other = started("recurrent"), started("recurrent")
     exe = model.parallel(1)
     shapes = [(3, 2), (5, 3), (7, 4), (9, 1), (11, 6), (13, 0), (4, 3)]
-    found = [exe.run([model.loss], feed=feed_of(passes, rows))[0] for rows, passes in shapes]
+    results = [exe.run([model.loss], feed=feed_of(passes, rows))[0] for rows, passes in shapes]
     expected = [by_reference(other, [passes], rows)[0] for rows, passes in shapes]
-    close(found, expected)
+    close(results, expected)
     assert exe.inspection.refusals == []
 
 
@@ -232,9 +232,9 @@ def test_after_an_interrupt_steps_are_as_if_nothing_had_been() -> None:
         timer.join()  # of a step that was quicker; it has changed the parameters, and what follows fails
     after = model.values()
     assert all(np.array_equal(after[name], value) for name, value in before.items())
-    found = [exe.run([model.loss], feed=feed_of(4))[0], *model.values().values()]
+    results = [exe.run([model.loss], feed=feed_of(4))[0], *model.values().values()]
     expected, _ = steps(undisturbed, [3, 4])
-    assert all(np.array_equal(a, b) for a, b in zip(found, expected[1:], strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=True))
 
 
 def test_data_a_kernel_declines_is_explained_by_the_op_inside() -> None:
@@ -280,9 +280,9 @@ def test_a_drop_gives_back_what_loops_keep_and_blocks_compute_with() -> None:
         exe.drop_local_exe_scopes()
     assert memory._records.nbytes == 0 and sum(arena.resident for arena in arenas) == 0
     assert arenas and sum(dropped[0].nbytes) >= kept > 5_000 * 64 * 4
-    found = [exe.run([model.loss], feed=feed_of(passes, 64))[0] for passes in (3, 40)]
+    results = [exe.run([model.loss], feed=feed_of(passes, 64))[0] for passes in (3, 40)]
     expected, _ = steps(undropped, [5_000, 3, 40], 64)
-    assert all(np.array_equal(a, b) for a, b in zip(found, expected[1:], strict=False))
+    assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=False))
 
 
 @pytest.mark.parametrize("name", ["recurrent", "counting_down", "branching", "nested", "branched_loops"])
@@ -293,8 +293,8 @@ def test_a_gradient_in_python_gets_what_kernels_have_kept(name: str, monkeypatch
     expected = by_reference(started(name), [3, 0, 1, 18])
     for type_ in ("while_grad", "cond_grad"):
         monkeypatch.setitem(RULES, type_, refuse)
-    found, inspection = steps(started(name), [3, 0, 1, 18])
-    close(found, expected)
+    results, inspection = steps(started(name), [3, 0, 1, 18])
+    close(results, expected)
     assert not inspection.last.is_native
 
 
@@ -341,8 +341,8 @@ def test_what_does_not_run_in_kernels_runs_as_before() -> None:
         model.main.random_seed = 4
         return model.start()
 
-    found, inspection = steps(program(), [2, 0, 3])
-    close(found, by_reference(program(), [2, 0, 3]))
+    results, inspection = steps(program(), [2, 0, 3])
+    close(results, by_reference(program(), [2, 0, 3]))
     assert not inspection.last.is_native
 
 
@@ -360,11 +360,11 @@ def test_whole_numbers(a: int, b: int, c: int) -> None:
     model = build(arithmetic, None)
     feed = {"a": np.array([a, b, -a]), "b": np.array([b])}
     exe = model.parallel(1, model.main, loss_name=None)
-    (found,) = exe.run([model.loss], feed=feed)
+    (loss,) = exe.run([model.loss], feed=feed)
     assert exe.inspection.last.is_native
     x, y = feed["a"], feed["b"]
     with np.errstate(over="ignore"):
         total = x * 3 - y + np.maximum(x, y) - np.minimum(x, y)
         both = np.logical_xor(x < y, np.logical_or(x >= y * 2, x == y))
         expected = np.where(both, total % c, -(total // c))
-    assert found.tolist() == expected.tolist()
+    assert loss.tolist() == expected.tolist()

@@ -63,13 +63,13 @@ def test_the_thread_does_not_keep_an_item_it_handed_over() -> None:
     release = threading.Event()
     alive: weakref.WeakSet[Item] = weakref.WeakSet()
 
-    def made() -> Item:
+    def new_item() -> Item:
         item = Item()
         alive.add(item)
         return item
 
     def items() -> Iterator[Item]:
-        yield made()
+        yield new_item()
         release.wait(DEADLINE)  # the thread is busy with the second item
 
     prefetcher = Prefetcher(items(), depth=1)

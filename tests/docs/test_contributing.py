@@ -116,8 +116,8 @@ def test_a_new_op_trains_in_both_executors(trained: tuple[Built, Any]) -> None:
             several = wb.static.ParallelExecutor(
                 use_cuda=False, loss_name=loss.name, main_program=built.main, scope=started(built)
             )
-        found = [float(np.mean(several.run([loss], feed=IMAGES)[0])) for _ in range(4)]
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        losses = [float(np.mean(several.run([loss], feed=IMAGES)[0])) for _ in range(4)]
+        np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert expected[-1] < expected[0]
 
 
@@ -148,8 +148,8 @@ def test_a_new_op_is_joined_runs_in_kernels_and_is_shown(trained: tuple[Built, A
 def test_the_examples_case_agrees_with_its_reference(example: dict[str, Any]) -> None:
     case = example["CASE"]
     assert isinstance(case, harness.Case)
-    found = OPS["hard_shrink"].forward(np, *case.inputs, **case.attrs)
-    assert np.array_equal(found, case.ref(*case.inputs, **case.attrs))
+    output = OPS["hard_shrink"].forward(np, *case.inputs, **case.attrs)
+    assert np.array_equal(output, case.ref(*case.inputs, **case.attrs))
 
 
 def test_the_examples_pass_keeps_the_bits_of_other_programs(example: dict[str, Any]) -> None:

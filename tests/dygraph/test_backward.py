@@ -208,9 +208,9 @@ def test_sizes_and_axes_may_be_tensors() -> None:
     assert x.reshape(paddle.to_tensor([4])).shape == [4] and x.tile(two).shape == [4, 2]
     assert paddle.zeros(two).shape == [2, 1] and paddle.concat([x, x], axis=paddle.to_tensor(1)).shape == [2, 4]
     assert paddle.scale(x, paddle.to_tensor([2.0])).tolist() == [[2.0, 4.0], [6.0, 8.0]]
-    made = paddle.put_along_axis(x, paddle.to_tensor([[0, 1], [1, 0]]), 9.0, 1)
-    made.sum().backward()
-    assert made.tolist() == [[9.0, 9.0], [9.0, 9.0]] and x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    placed = paddle.put_along_axis(x, paddle.to_tensor([[0, 1], [1, 0]]), 9.0, 1)
+    placed.sum().backward()
+    assert placed.tolist() == [[9.0, 9.0], [9.0, 9.0]] and x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_a_gradient_is_set_like_one() -> None:
@@ -255,10 +255,10 @@ def test_a_deep_copy_has_neither_gradient_nor_hooks() -> None:
     seen: list[Any] = []
     w.register_hook(seen.append)
     w.sum().backward()
-    made = copy.deepcopy(w)
-    assert made.grad is None and w.grad is not None
-    made.optimize_attr["learning_rate"] = 0.5
-    made.sum().backward()
+    copied = copy.deepcopy(w)
+    assert copied.grad is None and w.grad is not None
+    copied.optimize_attr["learning_rate"] = 0.5
+    copied.sum().backward()
     assert len(seen) == 1 and w.optimize_attr == {"learning_rate": 1.0}
 
 

@@ -96,8 +96,8 @@ def test_gradient(case: C.Case) -> None:
             backward(starts, False, Tensor)
             for slot, value in zip(case.op.inputs, given, strict=True):
                 if slot.name in case.differentiated():
-                    found = [None if t.grad is None else C.dense(t.grad.array) for t in flat([value])]
+                    gradients = [None if t.grad is None else C.dense(t.grad.array) for t in flat([value])]
                     expected = C.leaves([want[slot.name]])
-                    assert [f is None for f in found] == [False] * len(expected)
+                    assert [f is None for f in gradients] == [False] * len(expected)
                     tolerance = {"rtol": 1e-6, "atol": 1e-7} if dtype != "float16" else {"rtol": 1e-2, "atol": 1e-3}
-                    _close(found, expected, f"{slot.name} in {dtype}", **tolerance)
+                    _close(gradients, expected, f"{slot.name} in {dtype}", **tolerance)

@@ -25,8 +25,8 @@ def leaf(values: object) -> Any:
 
 def test_grad_changes_no_leaf() -> None:
     x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
-    (found,) = paddle.grad(x * w * x, x)
-    assert found.tolist() == [6.0, 16.0] and found.stop_gradient
+    (gradient,) = paddle.grad(x * w * x, x)
+    assert gradient.tolist() == [6.0, 16.0] and gradient.stop_gradient
     assert x.grad is None and w.grad is None
 
 
@@ -40,8 +40,8 @@ def test_grad_by_what_an_op_made() -> None:
 
 def test_grad_of_several_outputs() -> None:
     x = leaf([1.0, 2.0])
-    (found,) = paddle.grad([x * 2, x * x], [x], grad_outputs=[None, paddle.to_tensor([1.0, 3.0])])
-    assert found.tolist() == [4.0, 14.0]
+    (gradient,) = paddle.grad([x * 2, x * x], [x], grad_outputs=[None, paddle.to_tensor([1.0, 3.0])])
+    assert gradient.tolist() == [4.0, 14.0]
     (both,) = paddle.grad([x, x * 3], x)
     assert both.tolist() == [4.0, 4.0]
 
@@ -167,12 +167,12 @@ def test_jacobian_of_numbers_and_batches() -> None:
     assert paddle.autograd.jacobian((x * x).sum(), x).shape == [2]
     assert paddle.autograd.jacobian((x * x).sum(), x)[:].tolist() == [2.0, 4.0]
     rows = leaf(np.arange(6.0, dtype=np.float32).reshape(2, 3))
-    found = paddle.autograd.jacobian(rows * rows, rows, batch_axis=0)
+    jacobian = paddle.autograd.jacobian(rows * rows, rows, batch_axis=0)
     want = np.stack([np.diag(2 * row) for row in rows.numpy()])
-    assert found.shape == [2, 3, 3]
-    np.testing.assert_allclose(found[:].numpy(), want)
-    np.testing.assert_allclose(found[:, 1].numpy(), want[:, 1])
-    np.testing.assert_allclose(found[0].numpy(), want[0])
+    assert jacobian.shape == [2, 3, 3]
+    np.testing.assert_allclose(jacobian[:].numpy(), want)
+    np.testing.assert_allclose(jacobian[:, 1].numpy(), want[:, 1])
+    np.testing.assert_allclose(jacobian[0].numpy(), want[0])
     for call in (lambda: paddle.autograd.jacobian(rows, rows), lambda: paddle.autograd.jacobian(x, x, batch_axis=1)):
         with pytest.raises(ValueError):
             call()

@@ -54,8 +54,8 @@ def test_the_form_in_place_does_what_the_method_does(name: str) -> None:
     want = getattr(x * 1.0, name)(*arguments(name))
     (slope,) = paddle.grad(want.astype("float32") ** 2.0, x)
     y = x * 1.0
-    found = getattr(y, f"{name}_")(*arguments(name))
-    assert found is y and y.shape == want.shape and y.dtype == want.dtype
+    returned = getattr(y, f"{name}_")(*arguments(name))
+    assert returned is y and y.shape == want.shape and y.dtype == want.dtype
     np.testing.assert_array_equal(y.numpy(), want.numpy())
     np.testing.assert_array_equal(paddle.grad(y.astype("float32") ** 2.0, x)[0].numpy(), slope.numpy())
 
@@ -80,8 +80,8 @@ def test_activations_in_place_do_what_the_functions_do(name: str, given: tuple[A
     (slope,) = paddle.grad(want**2.0, x)
     y = x * 1.0
     memory = y.array
-    found = getattr(F, f"{name}_")(y, *given)
-    assert found is y and y.array is memory
+    returned = getattr(F, f"{name}_")(y, *given)
+    assert returned is y and y.array is memory
     np.testing.assert_array_equal(y.numpy(), want.numpy())
     np.testing.assert_array_equal(paddle.grad(y**2.0, x)[0].numpy(), slope.numpy())
     with pytest.raises(ValueError, match=f"{name}_ would overwrite a leaf"):

@@ -41,17 +41,17 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Dynamic mode in which kernels do whatever they can, however small; the ops they did."""
     for name in ("LEAST", "LEAST_UNPREPARED", "LEAST_WORK"):
         monkeypatch.setattr(kernels, name, 0)
-    found: list[str] = []
+    types: list[str] = []
     run = OneOp.__call__
 
     def noted(self: OneOp, *arrays: Any) -> Any:
-        made = run(self, *arrays)
-        found.extend([] if made is None else [self._node.type])
-        return made
+        results = run(self, *arrays)
+        types.extend([] if results is None else [self._node.type])
+        return results
 
     monkeypatch.setattr(OneOp, "__call__", noted)
     with recording(DynamicRecorder()):
-        yield found
+        yield types
 
 
 def askew(array: np.ndarray) -> np.ndarray:
@@ -87,8 +87,8 @@ def test_cases_give_what_the_body_gives(type: str, runs: list[str]) -> None:
             for slot, value in zip(case.op.inputs, given, strict=True):
                 if slot.name in want and isinstance(value, Tensor):
                     assert value.grad is not None
-                    found = C.dense(value.grad.array)
-                    _close(found, C.dense(want[slot.name]), f"{slot.name} of {case.label}", rtol=1e-3, atol=1e-4)
+                    gradient = C.dense(value.grad.array)
+                    _close(gradient, C.dense(want[slot.name]), f"{slot.name} of {case.label}", rtol=1e-3, atol=1e-4)
 
 
 def test_most_ops_with_kernels_take_them(runs: list[str]) -> None:
@@ -122,8 +122,8 @@ def test_threads_have_tapes_of_their_own() -> None:
     def work(number: int) -> None:
         with recording(dynamic_recorder):
             for _ in range(200):
-                found = paddle.nn.functional.gelu(Tensor(given[number]))
-                if not np.array_equal(found.numpy(), want[number]):
+                result = paddle.nn.functional.gelu(Tensor(given[number]))
+                if not np.array_equal(result.numpy(), want[number]):
                     wrong.append(number)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(len(given))]
@@ -138,5 +138,5 @@ def test_the_same_bits_from_the_first_call_on() -> None:
     """Nothing is prepared later that would give others."""
     x = Tensor(np.random.default_rng(2).standard_normal((32, 128)).astype(np.float32))
     with recording(DynamicRecorder()):
-        found = {paddle.nn.functional.gelu(x).numpy().tobytes() for _ in range(6)}
-    assert len(found) == 1
+        results = {paddle.nn.functional.gelu(x).numpy().tobytes() for _ in range(6)}
+    assert len(results) == 1

@@ -32,9 +32,9 @@ def dynamic() -> Iterator[None]:
 
 
 def put(x: Any, y: Any, index: Any) -> Any:
-    made = x.clone()
-    made[index] = y[index] * 0.5
-    return made
+    written = x.clone()
+    written[index] = y[index] * 0.5
+    return written
 
 
 def kept(x: Any) -> Any:
@@ -92,7 +92,7 @@ def leaves_of(arrays: list[np.ndarray], **options: Any) -> list[Any]:
 
 def differences(function: Callable[[list[np.ndarray]], float], arrays: list[np.ndarray]) -> list[np.ndarray]:
     """Central differences of a function of arrays, element by element."""
-    found = []
+    slopes = []
     for k, array in enumerate(arrays):
         slope = np.zeros_like(array)
         for place in np.ndindex(*array.shape):
@@ -102,8 +102,8 @@ def differences(function: Callable[[list[np.ndarray]], float], arrays: list[np.n
                 moved[k][place] += step
                 ends.append(function(moved))
             slope[place] = (ends[0] - ends[1]) / 2e-5
-        found.append(slope)
-    return found
+        slopes.append(slope)
+    return slopes
 
 
 def start(seed: int) -> list[np.ndarray]:

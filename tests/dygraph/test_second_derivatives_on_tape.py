@@ -41,9 +41,9 @@ class Slopes:
         given, leaves = [], []
         for slot, value, way in zip(self.case.op.inputs, self.arrays, self.along, strict=True):
             moved = self._moved(value, way, distance) if slot.name in wanted else value
-            made = C.tree_map(lambda a, keep=slot.name in wanted: Tensor(np.array(a), not keep), moved)
-            given.append(made)
-            leaves += flat([made]) if slot.name in wanted else []
+            tensors = C.tree_map(lambda a, keep=slot.name in wanted: Tensor(np.array(a), not keep), moved)
+            given.append(tensors)
+            leaves += flat([tensors]) if slot.name in wanted else []
         outs, seeds = [], []
         for out, weight in zip(applied(self.case, given), self.weights, strict=True):
             if out is not None and weight is not None:

@@ -7,9 +7,14 @@ import workbench as wb
 
 def test_a_tensor_made_of_an_array_does_not_follow_it() -> None:
     array = np.ones(3, np.float32)
-    made = [wb.to_tensor(array), wb.reshape(array, [3, 1]), wb.transpose(array.reshape(1, 3), [1, 0]), wb.assign(array)]
+    tensors = [
+        wb.to_tensor(array),
+        wb.reshape(array, [3, 1]),
+        wb.transpose(array.reshape(1, 3), [1, 0]),
+        wb.assign(array),
+    ]
     array[...] = 5
-    assert all((tensor.numpy() == 1).all() for tensor in made)
+    assert all((tensor.numpy() == 1).all() for tensor in tensors)
 
 
 def test_the_array_of_a_tensor_is_a_copy() -> None:

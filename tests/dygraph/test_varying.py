@@ -18,9 +18,9 @@ X = np.array([[3, 1, 3], [3, 1, 3], [2, 2, 1]])
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_unique_elements_and_slices(axis: int | None) -> None:
-    found = wb.unique(wb.to_tensor(X), True, True, True, axis)
+    results = wb.unique(wb.to_tensor(X), True, True, True, axis)
     wanted = np.unique(X, True, True, True, axis)
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in zip(results, wanted, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.reshape(ours.shape))
     np.testing.assert_array_equal(wb.unique(wb.to_tensor(X), axis=axis).numpy(), wanted[0])
     assert wb.unique(wb.to_tensor(X), return_counts=True, dtype="int32")[1].dtype == "int32"
@@ -28,10 +28,10 @@ def test_unique_elements_and_slices(axis: int | None) -> None:
 
 def test_runs_of_equal_elements() -> None:
     values = [1, 1, 2, 2, 2, 1]
-    found, inverse, counts = wb.unique_consecutive(wb.to_tensor(values), True, True)
+    elements, inverse, counts = wb.unique_consecutive(wb.to_tensor(values), True, True)
     runs = [(key, len(list(run))) for key, run in groupby(values)]
-    assert found.tolist() == [key for key, _ in runs] and counts.tolist() == [count for _, count in runs]
-    assert [found.tolist()[i] for i in inverse.tolist()] == values
+    assert elements.tolist() == [key for key, _ in runs] and counts.tolist() == [count for _, count in runs]
+    assert [elements.tolist()[i] for i in inverse.tolist()] == values
     assert wb.unique_consecutive(wb.to_tensor(X), axis=0).tolist() == [X[0].tolist(), X[2].tolist()]
 
 

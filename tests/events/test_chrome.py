@@ -138,7 +138,7 @@ def test_collectives_in_flight_together_get_lanes(path: Path) -> None:
         Collective("e", 0, "all_reduce", (f"g{k}",), 8, PLACES[:1], 0, a * MS, b * MS) for k, (a, b) in enumerate(spans)
     ]
     trace = written(path, events)
-    names = {row: [e["args"]["names"][0] for e in found] for (_, row), found in trace.rows.items()}
+    names = {row: [e["args"]["names"][0] for e in of_row] for (_, row), of_row in trace.rows.items()}
     assert names == {"collectives": ["g0", "g3", "g4"], "collectives (2)": ["g1"], "collectives (3)": ["g2"]}
 
 
@@ -172,12 +172,12 @@ def test_any_spans_become_well_formed_rows(tmp_path_factory: pytest.TempPathFact
     trace = written(path, events)
     first = min((a for (a, _), _ in runs), default=0)
     expected = sorted((thread, a - first, b - a) for (a, b), thread in runs)
-    found = [
+    spans = [
         (int(row.split()[1]), round(e["ts"] * 1000), round(e["dur"] * 1000))
         for (_, row), slices in trace.rows.items()
         for e in slices
     ]
-    assert sorted(found) == expected
+    assert sorted(spans) == expected
 
 
 def test_any_name_survives(path: Path) -> None:

@@ -157,10 +157,12 @@ def test_totals_of_a_step_by_type_and_layer() -> None:
     for k in range(3):
         told += [OpRun("e", k, first, 0, 0, (k + 1) * MS), OpRun("e", k, first, 0, 0, (k + 1) * MS)]
         told += [OpRun("e", k, second, 1, 0, MS), OpRun("e", k, other, 0, 0, 5 * MS)]
-    found = {line.name: line for line in per_step(told, lambda op: [(op.layer, 1.0)])}
-    assert [*found] == ["fc_0", "fc_1"] and [line.calls for line in found.values()] == [3, 3]
-    assert found["fc_0"].median == pytest.approx(5 / 1e3) and found["fc_0"].spread == pytest.approx((4 / 1e3, 6 / 1e3))
-    assert found["fc_1"].median == pytest.approx(5 / 1e3) and found["fc_0"].total == pytest.approx(15 / 1e3)
+    by_layer = {line.name: line for line in per_step(told, lambda op: [(op.layer, 1.0)])}
+    assert [*by_layer] == ["fc_0", "fc_1"] and [line.calls for line in by_layer.values()] == [3, 3]
+    assert by_layer["fc_0"].median == pytest.approx(5 / 1e3) and by_layer["fc_0"].spread == pytest.approx(
+        (4 / 1e3, 6 / 1e3)
+    )
+    assert by_layer["fc_1"].median == pytest.approx(5 / 1e3) and by_layer["fc_0"].total == pytest.approx(15 / 1e3)
     types = {line.name: line.median for line in per_step(told, lambda op: [(op.type, 1.0)])}
     assert types == {"mul": pytest.approx(9 / 1e3), "tanh": pytest.approx(1 / 1e3)}
     lines = {line.name: (line.calls, line.total) for line in profiled(told).layers()}
@@ -184,15 +186,15 @@ def test_waiting_is_neither_busy_nor_idle() -> None:
 
 
 def test_collectives_are_summed_by_kind(profile: Profile) -> None:
-    (found,) = profile.collectives()
-    assert (found.kind, found.calls, found.nbytes) == ("all_reduce", 3, 9_000)
-    assert (found.total, found.max) == (pytest.approx(6 / 1e3), pytest.approx(2 / 1e3))
+    (collective,) = profile.collectives()
+    assert (collective.kind, collective.calls, collective.nbytes) == ("all_reduce", 3, 9_000)
+    assert (collective.total, collective.max) == (pytest.approx(6 / 1e3), pytest.approx(2 / 1e3))
 
 
 def test_busy_and_idle_time_of_every_thread(profile: Profile) -> None:
     """30 ms of steps: thread 0 works 4 + 1 + 2 ms of each 10, thread 1 works 2 + 1."""
-    found = [(t.executor, t.thread, t.busy, t.idle) for t in profile.threads()]
-    assert found == [
+    threads = [(t.executor, t.thread, t.busy, t.idle) for t in profile.threads()]
+    assert threads == [
         ("exe_1", 0, pytest.approx(21 / 1e3), pytest.approx(9 / 1e3)),
         ("exe_1", 1, pytest.approx(9 / 1e3), pytest.approx(21 / 1e3)),
     ]

@@ -62,13 +62,13 @@ class Trace:
 
     def _names(self, kind: str, key: Any) -> dict[Any, str]:
         """Names by number; a number has one name, and a name in a process one number."""
-        found: dict[Any, str] = {}
+        names: dict[Any, str] = {}
         for event in self.of("M"):
             if event["name"] == kind:
-                assert key(event) not in found, f"two names for {key(event)}"
-                found[key(event)] = event["args"]["name"]
-        assert {key(e) for e in self.of("X", "i", "C") if kind == "process_name" or e["ph"] != "C"} <= set(found)
-        return found
+                assert key(event) not in names, f"two names for {key(event)}"
+                names[key(event)] = event["args"]["name"]
+        assert {key(e) for e in self.of("X", "i", "C") if kind == "process_name" or e["ph"] != "C"} <= set(names)
+        return names
 
 
 def check_event(event: dict[str, Any]) -> None:

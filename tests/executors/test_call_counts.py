@@ -200,10 +200,10 @@ def test_a_feed_is_wrapped_twice(momentum: Model, front: Front, pruned: bool) ->
     """Once so that it stays what it was in this step, once with what is known of it; its arrays are the caller's."""
     warm, feeds = Warm(momentum, front, pruned), []
     feed = warm.run.args[1]
-    with mock.patch.object(Fed, "__init__", autospec=True, side_effect=Fed.__init__) as made:
+    with mock.patch.object(Fed, "__init__", autospec=True, side_effect=Fed.__init__) as wraps:
         warm.run()
-    assert made.call_count == 1
-    _, _, sources = made.call_args.args
+    assert wraps.call_count == 1
+    _, _, sources = wraps.call_args.args
     feeds = {id(source) for source in sources}
     assert len(feeds) == 1 and id(feed) not in feeds
     assert all(source[name] is array for source in sources for name, array in feed.items())

@@ -35,16 +35,16 @@ WRONG_TYPE = {
 
 
 def test_fields_and_defaults() -> None:
-    made = paddle.static.ExecutionStrategy()
-    assert {name: getattr(made, name) for name in ExecutionStrategy.OPTIONS} == ALL
+    strategy = paddle.static.ExecutionStrategy()
+    assert {name: getattr(strategy, name) for name in ExecutionStrategy.OPTIONS} == ALL
 
 
 @pytest.mark.parametrize(("field", "value"), [(name, bad) for name in ALL for bad in WRONG_TYPE[type(ALL[name])]])
 def test_another_type_is_refused_by_name(field: str, value: Any) -> None:
-    made = ExecutionStrategy()
+    strategy = ExecutionStrategy()
     with pytest.raises(InvalidType, match=f"^ExecutionStrategy.{field}\n  expected: .+\n  got:      "):
-        setattr(made, field, value)
-    assert getattr(made, field) == ALL[field]
+        setattr(strategy, field, value)
+    assert getattr(strategy, field) == ALL[field]
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,18 @@ def test_an_unknown_field_comes_with_the_closest_name() -> None:
 
 @given(st.integers(1, 64), st.booleans())
 def test_threads_that_were_not_chosen_are_settled_in_the_object(devices: int, use_cuda: bool) -> None:
-    made = ExecutionStrategy()
-    made.settle(devices, use_cuda)
-    assert made.num_threads == devices * (4 if use_cuda else 2) and made.use_cuda is use_cuda
-    made.settle(devices + 1, use_cuda)
-    assert made.num_threads == devices * (4 if use_cuda else 2)
+    strategy = ExecutionStrategy()
+    strategy.settle(devices, use_cuda)
+    assert strategy.num_threads == devices * (4 if use_cuda else 2) and strategy.use_cuda is use_cuda
+    strategy.settle(devices + 1, use_cuda)
+    assert strategy.num_threads == devices * (4 if use_cuda else 2)
 
 
 def test_threads_that_were_chosen_stay() -> None:
-    made = ExecutionStrategy()
-    made.num_threads = 3
-    made.settle(8)
-    assert made.num_threads == 3
+    strategy = ExecutionStrategy()
+    strategy.num_threads = 3
+    strategy.settle(8)
+    assert strategy.num_threads == 3
 
 
 @pytest.mark.parametrize("field", ALL)
@@ -94,11 +94,11 @@ def test_every_field_has_a_documented_effect(field: str) -> None:
 
 @pytest.mark.parametrize("field", [f for f in ALL if ExecutionStrategy.effect(f).kind == "notice"])
 def test_what_has_no_effect_is_told_once(field: str) -> None:
-    made = ExecutionStrategy()
-    setattr(made, field, not ALL[field])
+    strategy = ExecutionStrategy()
+    setattr(strategy, field, not ALL[field])
     with pytest.warns(Notice, match=f"ExecutionStrategy.{field} = .* has no effect: ") as told:
-        made.settle(2)
-    made.settle(2)  # told again, it would be an error
+        strategy.settle(2)
+    strategy.settle(2)  # told again, it would be an error
     assert len(told) == 1
 
 
@@ -106,11 +106,11 @@ def test_what_has_no_effect_is_told_once(field: str) -> None:
 def test_several_iterations_per_run_need_the_other_executor(
     default_executor: bool, iterations: int, told: int, recwarn: pytest.WarningsRecorder
 ) -> None:
-    made = ExecutionStrategy()
-    made.num_iteration_per_run, made.use_experimental_executor = 3, default_executor
+    strategy = ExecutionStrategy()
+    strategy.num_iteration_per_run, strategy.use_experimental_executor = 3, default_executor
     if told:
         with pytest.warns(Notice, match="num_iteration_per_run = 3 has no effect"):
-            made.settle(2)
+            strategy.settle(2)
     else:
-        made.settle(2)
-    assert made.iterations == iterations and len(recwarn) == 0
+        strategy.settle(2)
+    assert strategy.iterations == iterations and len(recwarn) == 0

@@ -126,8 +126,8 @@ def test_e7_feed_values(model: Model, exe: static.Executor, scope: static.Scope)
     tensor = LoDTensor()
     tensor.set(feed["x"], wb.CPUPlace())
     for x in (feed["x"].tolist(), tensor, wb.to_tensor(feed["x"])):
-        found = exe.run(test, feed={"x": x, "y": feed["y"]}, fetch_list=[model.out.name], scope=scope)[0]
-        assert np.array_equal(found, expected)
+        output = exe.run(test, feed={"x": x, "y": feed["y"]}, fetch_list=[model.out.name], scope=scope)[0]
+        assert np.array_equal(output, expected)
     with pytest.raises(ValueError, match="ragged"):
         exe.run(test, feed={"x": [[1, 2, 3], [1]], "y": feed["y"]}, scope=scope)
     with pytest.raises(TypeError, match="takes an array"):

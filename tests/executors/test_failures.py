@@ -121,8 +121,8 @@ def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any,
         with pytest.raises(Late) as caught:
             exe.run(compiled, feed=feed, fetch_list=[y])
         assert type(caught.value) is Late and str(caught.value) == "too late"
-        (found,) = exe.run(compiled, feed=feed, fetch_list=[y])
-    assert found.item() == 0.0
+        (value,) = exe.run(compiled, feed=feed, fetch_list=[y])
+    assert value.item() == 0.0
 
 
 def test_an_op_that_fails_tells_the_shapes_it_was_given() -> None:

@@ -114,8 +114,8 @@ _DIFFERENTIABLE = {
 def test_every_backward_op_asks_for_what_its_op_makes(kind: str) -> None:
     case = _DIFFERENTIABLE[kind]
     ins = specs_of(case.arrays("float32"))
-    made = case.op.infer(*ins, **case.full_attrs)
-    outs = (made,) if len(case.op.outputs) == 1 else tuple(made)
+    specs = case.op.infer(*ins, **case.full_attrs)
+    outs = (specs,) if len(case.op.outputs) == 1 else tuple(specs)
     saved = [spec for slot, spec in zip(case.op.outputs, outs, strict=True) if slot.name in case.op.saved]
     backward = find_op(case.op.grad_type)
     backward.infer(*ins, *saved, *outs, **case.full_attrs)

@@ -25,11 +25,11 @@ TAILS = st.lists(st.integers(0, 3), max_size=2).map(tuple)
 )
 def test_x41_arrays_one_after_the_other(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     values = [np.full(shape, device, np.float32) for device in range(2)]
-    found = merge("v", values)
-    assert found is not None
-    assert found.shape == expected == check_merge("v", [shape] * 2, training=True)
-    assert found.dtype == np.float32
-    assert found.tolist() == np.concatenate([np.atleast_1d(v) for v in values]).tolist()
+    merged = merge("v", values)
+    assert merged is not None
+    assert merged.shape == expected == check_merge("v", [shape] * 2, training=True)
+    assert merged.dtype == np.float32
+    assert merged.tolist() == np.concatenate([np.atleast_1d(v) for v in values]).tolist()
 
 
 def test_x45_losses_are_not_averaged() -> None:
@@ -42,14 +42,14 @@ def test_merging_is_concatenating_what_there_is(firsts: list[int | None], tail: 
     r = np.random.default_rng(seed)
     values = [None if rows is None else r.random((rows, *tail)) for rows in firsts]
     given_values = [v for v in values if v is not None]
-    found = merge("v", values)
+    merged = merge("v", values)
     if not given_values:
-        assert found is None
+        assert merged is None
         return
-    assert found is not None
-    assert np.array_equal(found, np.concatenate(given_values)) or not found.size
-    assert found.shape[1:] == tail
-    assert not any(np.shares_memory(found, v) for v in given_values)
+    assert merged is not None
+    assert np.array_equal(merged, np.concatenate(given_values)) or not merged.size
+    assert merged.shape[1:] == tail
+    assert not any(np.shares_memory(merged, v) for v in given_values)
 
 
 @given(FIRSTS, TAILS)
@@ -80,23 +80,23 @@ def test_memory_is_taken_before_the_values_are_known() -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (0, 3), (3, 2)])
 def test_a_single_device_gives_a_copy_of_the_same_shape(shape: tuple[int, ...]) -> None:
     value = np.ones(shape)
-    found = merge("v", [value])
-    assert found is not None
-    assert found.shape == shape
-    assert not np.shares_memory(found, value)
-    assert np.array_equal(found, value)
+    merged = merge("v", [value])
+    assert merged is not None
+    assert merged.shape == shape
+    assert not np.shares_memory(merged, value)
+    assert np.array_equal(merged, value)
 
 
 def test_views_are_copied_too() -> None:
     base = np.arange(12.0).reshape(3, 4)
-    found = merge("v", [base.T, base.T[:2]])
-    assert np.array_equal(np.asarray(found), np.concatenate([base.T, base.T[:2]]))
+    merged = merge("v", [base.T, base.T[:2]])
+    assert np.array_equal(np.asarray(merged), np.concatenate([base.T, base.T[:2]]))
 
 
 def test_x42_empty_and_missing_pieces_are_left_out() -> None:
     """Also where their other dimensions would not fit."""
-    found = merge("v", [None, np.empty((0, 7)), np.ones((2, 3)), None, np.zeros((1, 3))])
-    assert np.asarray(found).tolist() == [[1, 1, 1]] * 2 + [[0, 0, 0]]
+    merged = merge("v", [None, np.empty((0, 7)), np.ones((2, 3)), None, np.zeros((1, 3))])
+    assert np.asarray(merged).tolist() == [[1, 1, 1]] * 2 + [[0, 0, 0]]
     assert np.asarray(merge("v", [np.array(3.0), None])).tolist() == [3.0]
     assert merge("v", [None, None]) is None
     assert np.asarray(merge("v", [None, np.empty((0, 7))])).shape == (0, 7)
@@ -140,8 +140,8 @@ def test_different_dtypes_are_not_joined() -> None:
 
 def test_sparse_gradients_become_dense_first() -> None:
     rows = Rows(np.array([2, 0, 2]), np.ones((3, 2), np.float32), 3)
-    found = merge("w@GRAD", [rows, np.zeros((3, 2), np.float32)])
-    assert np.asarray(found).tolist() == [[1, 1], [0, 0], [2, 2], [0, 0], [0, 0], [0, 0]]
+    merged = merge("w@GRAD", [rows, np.zeros((3, 2), np.float32)])
+    assert np.asarray(merged).tolist() == [[1, 1], [0, 0], [2, 2], [0, 0], [0, 0], [0, 0]]
 
 
 def test_what_a_loop_keeps_cannot_be_merged() -> None:

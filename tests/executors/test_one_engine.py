@@ -30,17 +30,17 @@ def model() -> Model:
 
 @pytest.fixture
 def scope(model: Model) -> static.Scope:
-    made = static.Scope()
-    static.Executor().run(model.startup, scope=made)
-    return made
+    fresh = static.Scope()
+    static.Executor().run(model.startup, scope=fresh)
+    return fresh
 
 
 @pytest.fixture
 def compiled() -> Iterator[list[events.PlanCompiled]]:
     """The plans that are made."""
-    found: list[events.PlanCompiled] = []
-    with events.subscribe(found.append, events.PlanCompiled):
-        yield found
+    plans: list[events.PlanCompiled] = []
+    with events.subscribe(plans.append, events.PlanCompiled):
+        yield plans
 
 
 def trained(model: Model, steps: int = 6) -> tuple[list[float], dict[str, bytes], static.Scope]:
@@ -174,8 +174,8 @@ def test_what_is_fed_and_read_by_no_op_can_be_fetched() -> None:
         x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
         out, exe = y + 1.0, static.Executor()
         feed = {"x": np.ones((3, 2), np.float32), "y": np.zeros((3, 2), np.float32)}
-        found = exe.run(feed=feed, fetch_list=[x, out], scope=static.Scope())
-        assert [value.tolist() for value in found] == [[[1.0, 1.0]] * 3] * 2
+        fetched = exe.run(feed=feed, fetch_list=[x, out], scope=static.Scope())
+        assert [value.tolist() for value in fetched] == [[[1.0, 1.0]] * 3] * 2
         with pytest.raises(wb.errors.InvalidArgument, match="feed 'x' is missing"):
             exe.run(feed={"y": feed["y"]}, fetch_list=[x, out], scope=static.Scope())
 
@@ -201,11 +201,11 @@ def test_random_numbers_go_on_without_a_startup_program(devices: int) -> None:
     if devices:
         run = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(devices))
     feed = {"x": np.ones((2, 64), np.float32)}
-    found = [exe.run(run, feed, [kept], scope=scope)[0] for _ in range(4)]
-    assert len({value.tobytes() for value in found}) == 4
+    drawn = [exe.run(run, feed, [kept], scope=scope)[0] for _ in range(4)]
+    assert len({value.tobytes() for value in drawn}) == 4
     assert np.array(scope.get(main.rng_step).get_tensor()).tolist() == [4]
     with override(executor="reference"):
         other = static.Scope()
         expected = [exe.run(main, feed, [kept], scope=other)[0] for _ in range(4)]
     if devices < 2:
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(drawn, expected)

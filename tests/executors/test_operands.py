@@ -48,10 +48,10 @@ def test_gradients_are_one_array_where_they_lie_one_after_the_other(
 ) -> None:
     known = {name: Root(0, 256) for name in "ab"}
     row = lying(*((known[name], offset) for name, offset in zip(roots, offsets, strict=True)))
-    found = as_one(row, SimpleNamespace(flat=lambda ref: ref))  # type: ignore[arg-type]
+    joined = as_one(row, SimpleNamespace(flat=lambda ref: ref))  # type: ignore[arg-type]
     if not is_one:
-        assert found is None
+        assert joined is None
         return
-    assert found is not None
-    for (whole,) in found:
+    assert joined is not None
+    for (whole,) in joined:
         assert whole.root is known["a"] and (whole.offset, whole.shape) == (offsets[0], (48,))

@@ -27,8 +27,8 @@ def _axes(attrs: dict[str, Any]) -> Any:
 
 def _reduced(f: Callable[..., Any]) -> Rule:
     def rule(i: dict[str, Any], a: dict[str, Any]) -> Any:
-        found = np.asarray(f(i["X"], axis=_axes(a), keepdims=a["keep_dim"]))
-        return found.reshape(1) if found.shape == () else found
+        reduced = np.asarray(f(i["X"], axis=_axes(a), keepdims=a["keep_dim"]))
+        return reduced.reshape(1) if reduced.shape == () else reduced
 
     return rule
 
@@ -63,7 +63,7 @@ def interpret(program: Any, values: dict[str, np.ndarray]) -> dict[str, np.ndarr
     values = {name: value.copy() for name, value in values.items()}
     for op in program.global_block().ops:
         ins = {slot: [values[n] for n in names] for slot, names in op.inputs.items()}
-        ins = {slot: found if op.type == "concat" else found[0] for slot, found in ins.items()}  # type: ignore[misc]
+        ins = {slot: operands if op.type == "concat" else operands[0] for slot, operands in ins.items()}  # type: ignore[misc]
         (out,) = op.output_arg_names if op.type != "transpose2" else op.output_arg_names[:1]
         values[out] = np.array(RULES[op.type](ins, op.attrs))
     return values
@@ -124,8 +124,8 @@ def test_the_executor_computes_what_the_second_interpreter_computes(data: Any) -
     p, known, feed = build(data.draw, allow_kinks=True)
     expected = interpret(p.main, feed)
     names = data.draw(st.lists(st.sampled_from([v.name for v in known]), min_size=1, max_size=4))
-    found = static.Executor().run(p.main, feed=feed, fetch_list=names, scope=static.Scope())
-    for name, value in zip(names, found, strict=True):
+    fetched = static.Executor().run(p.main, feed=feed, fetch_list=names, scope=static.Scope())
+    for name, value in zip(names, fetched, strict=True):
         assert value.dtype == np.float64
         np.testing.assert_allclose(value, expected[name], rtol=1e-10, atol=1e-12, err_msg=str(p.main))
 
@@ -182,9 +182,9 @@ def test_gradients_are_numerical_ones_or_refused(data: Any) -> None:
     pairs = [(n, g) for n, g in zip(fresh, inputs, strict=True) if g is not None and not _is_overwritten(forward, n)]
     if not pairs:
         return
-    found = static.Executor().run(p.main, feed=feed, fetch_list=[g for _, g in pairs], scope=static.Scope())
+    gradients = static.Executor().run(p.main, feed=feed, fetch_list=[g for _, g in pairs], scope=static.Scope())
     direction = {n: np.random.default_rng(0).standard_normal(feed[n].shape) for n, _ in pairs}
-    along = sum(float((g * direction[n]).sum()) for (n, _), g in zip(pairs, found, strict=True))
+    along = sum(float((g * direction[n]).sum()) for (n, _), g in zip(pairs, gradients, strict=True))
 
     def at(t: float) -> float:
         moved = {n: v + t * direction[n] if n in direction else v for n, v in feed.items()}

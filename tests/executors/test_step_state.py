@@ -209,9 +209,9 @@ class Stuck:
 @pytest.fixture
 def stuck() -> Iterator[Stuck]:
     with override(cpu_tape=False), static_mode():
-        made = Stuck()
-        yield made
-        made.free.set()
+        stuck = Stuck()
+        yield stuck
+        stuck.free.set()
 
 
 def test_a_worker_that_is_lost_in_the_speculation(stuck: Stuck) -> None:

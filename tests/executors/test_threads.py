@@ -93,8 +93,8 @@ def test_a_step_whose_values_changed_meanwhile_runs_again(
         return result
 
     monkeypatch.setattr(step_module, "run_call", interrupted)
-    (found,) = static.Executor().run(counting.main, fetch_list=["b"], scope=scope)
-    assert (found == 2).all()
+    (value,) = static.Executor().run(counting.main, fetch_list=["b"], scope=scope)
+    assert (value == 2).all()
     assert (np.array(scope.find_var("a").get_tensor()) == 2).all()
 
 
@@ -165,7 +165,7 @@ def test_evicting_from_the_caches_in_several_threads() -> None:
 
     def run(step: int) -> None:
         for main, out, i in built[::step]:
-            (found,) = exe.run(main, feed={"x": np.ones(1, np.float32)}, fetch_list=[out], scope=static.Scope())
-            assert found.item() == i
+            (value,) = exe.run(main, feed={"x": np.ones(1, np.float32)}, fetch_list=[out], scope=static.Scope())
+            assert value.item() == i
 
     together(lambda: run(1), lambda: run(-1), lambda: run(2))

@@ -134,9 +134,9 @@ def test_interrupts_at_random_moments(model: Model) -> None:
             _spin()
         except KeyboardInterrupt:
             interrupted += 1
-        found = model.state(scope)
-        assert found in (states[done], states[min(done + 1, steps)]), f"torn after {done} steps"
-        again = done if found == states[done] else done + 1
+        state = model.state(scope)
+        assert state in (states[done], states[min(done + 1, steps)]), f"torn after {done} steps"
+        again = done if state == states[done] else done + 1
         if again < steps:
             exe.run(model.main, feed=model.feed(again), scope=scope)
             assert model.state(scope) == states[again + 1]
@@ -196,10 +196,10 @@ def test_an_interrupt_at_any_moment(program: str, either: str) -> None:
             with Tripwire(n, WATCHED):
                 run()
             _spin()
-        found = model.state(scope)
-        assert found in (before, after), f"torn by an interrupt at moment {n} of {total}"
+        state = model.state(scope)
+        assert state in (before, after), f"torn by an interrupt at moment {n} of {total}"
         assert free_for_others(scope), f"the lock was kept after an interrupt at moment {n} of {total}"
-        return found == after
+        return state == after
 
     entry = bisect.bisect_left(range(total), True, key=is_applied)  # the first one behind the commit
     assert 0 < entry < total
@@ -214,14 +214,14 @@ def _put_back(scope: wb.static.Scope, snapshot: dict[str, np.ndarray]) -> None:
 
 
 def free_for_others(scope: wb.static.Scope) -> bool:
-    found: list[bool] = []
+    acquired: list[bool] = []
 
     def probe() -> None:
-        found.append(scope.root.lock.acquire(timeout=0.5))
-        if found[0]:
+        acquired.append(scope.root.lock.acquire(timeout=0.5))
+        if acquired[0]:
             scope.root.lock.release()
 
     thread = threading.Thread(target=probe)
     thread.start()
     thread.join(5)
-    return found == [True]
+    return acquired == [True]

@@ -44,8 +44,8 @@ def test_a_sparse_gradient_is_fetched_as_a_dense_array(exe: static.Executor) -> 
         ids = static.data("ids", [None], "int64")
         rows = static.nn.embedding(ids, [4, 2], is_sparse=True)
         ((_, grad),) = static.append_backward(wb.sum(rows))
-    (found,) = p.run({"ids": np.array([1, 1, 3])}, [grad])
-    assert found.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+    (gradient,) = p.run({"ids": np.array([1, 1, 3])}, [grad])
+    assert gradient.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
 
 
 def test_what_control_flow_saves_cannot_be_fetched() -> None:
@@ -95,8 +95,8 @@ def test_of_several_such_variables_always_the_same_is_named(
 def test_what_only_the_scope_knows_can_be_fetched(model: Model, exe: static.Executor, scope: static.Scope) -> None:
     """A variable the program does not name, as a callback of the user's may have put there."""
     scope.var("noted").get_tensor().set(np.arange(3))
-    (found,) = exe.run(model.main, feed=model.feed(), fetch_list=["noted"], scope=scope)
-    assert found.tolist() == [0, 1, 2]
+    (noted,) = exe.run(model.main, feed=model.feed(), fetch_list=["noted"], scope=scope)
+    assert noted.tolist() == [0, 1, 2]
     with pytest.raises(NotFound, match=r"fetch .note.: the program has no such variable.*Only variables that"):
         exe.run(model.main, feed=model.feed(), fetch_list=["note"], scope=scope)
 
@@ -168,16 +168,16 @@ def test_numbers_that_the_dtype_does_not_hold(exe: static.Executor, dtype: str, 
 def test_numbers_that_it_holds(exe: static.Executor, dtype: str, value: Any) -> None:
     with Built() as p:
         out = wb.assign(static.data("k", [1], dtype))
-    (found,) = exe.run(p.main, feed={"k": value}, fetch_list=[out], scope=static.Scope())
+    (fetched,) = exe.run(p.main, feed={"k": value}, fetch_list=[out], scope=static.Scope())
     wanted = value[0] if isinstance(value, list) else value
-    assert found.dtype == dtype and found[0] == np.dtype(dtype).type(wanted)
+    assert fetched.dtype == dtype and fetched[0] == np.dtype(dtype).type(wanted)
 
 
 def test_not_a_number_and_infinity_are_numbers(exe: static.Executor) -> None:
     with Built() as p:
         out = wb.assign(static.data("k", [2], "float32"))
-    (found,) = exe.run(p.main, feed={"k": [float("nan"), float("inf")]}, fetch_list=[out], scope=static.Scope())
-    assert np.isnan(found[0]) and np.isinf(found[1])
+    (fetched,) = exe.run(p.main, feed={"k": [float("nan"), float("inf")]}, fetch_list=[out], scope=static.Scope())
+    assert np.isnan(fetched[0]) and np.isinf(fetched[1])
 
 
 # Whose memory
@@ -216,8 +216,8 @@ def test_an_op_that_gives_two_variables_one_array_or_keeps_it(monkeypatch: pytes
     record = replace(find_op("fill_constant"), forward=lambda xp, **attrs: next(results))
     monkeypatch.setitem(OPS, "fill_constant", record)
     exe.run(main, scope=scope)
-    found = [scope.find_var(name).get_tensor().array for name in "abc"]
-    assert not any(np.shares_memory(a, b) for a in (*found, kept, constant) for b in found if a is not b)
+    arrays = [scope.find_var(name).get_tensor().array for name in "abc"]
+    assert not any(np.shares_memory(a, b) for a in (*arrays, kept, constant) for b in arrays if a is not b)
     exe.run(main, scope=scope)
     scope.find_var("a").set(np.zeros(2, np.float32))
     scope.find_var("c").set(np.zeros(2, np.float32))

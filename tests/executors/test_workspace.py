@@ -40,10 +40,10 @@ class Trained:
 
 def arenas_made(trained: Trained) -> int:
     """How many arenas there are after steps of both kinds, the larger one first."""
-    with mock.patch.object(Arena, "__init__", autospec=True, side_effect=Arena.__init__) as made:
+    with mock.patch.object(Arena, "__init__", autospec=True, side_effect=Arena.__init__) as arenas:
         for pruned in (False, True, False, True):
             trained.run(pruned)
-    return int(made.call_count)
+    return int(arenas.call_count)
 
 
 def test_a_pruned_program_runs_in_the_memory_of_the_whole() -> None:

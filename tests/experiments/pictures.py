@@ -13,5 +13,5 @@ _IMAGE = re.compile(r'src="data:image/svg\+xml;base64,([^"]*)"')
 def drawings(html: str) -> list[ElementTree.Element]:
     """All with axes; the page itself has none in it, whose text would be left in a page that is not trusted."""
     assert "<svg" not in html and "<text" not in html
-    found = [ElementTree.fromstring(b64decode(source)) for source in _IMAGE.findall(html)]
-    return [drawing for drawing in found if list(drawing.iter(f"{SVG}text"))]
+    images = [ElementTree.fromstring(b64decode(source)) for source in _IMAGE.findall(html)]
+    return [drawing for drawing in images if list(drawing.iter(f"{SVG}text"))]

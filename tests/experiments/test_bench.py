@@ -71,18 +71,18 @@ FED = {
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_the_work_of_a_step_is_what_a_pencil_says(name: str, devices: int) -> None:
-    made = training(WORKLOADS[name], devices)
+    model = training(WORKLOADS[name], devices)
     each, beside = STATE[name]
     kept = PARAMETERS[name] * (1 + each) + beside
     updated = 2 * 4 * (devices * PARAMETERS[name] + kept)
-    found = work_of(made.executor.plan(feed=made.feed, fetch_list=[made.loss]))
-    assert found == Work(FLOPS[name], FED[name], 4 * devices, updated)
+    work = work_of(model.executor.plan(feed=model.feed, fetch_list=[model.loss]))
+    assert work == Work(FLOPS[name], FED[name], 4 * devices, updated)
 
 
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_workloads_train(name: str) -> None:
-    made = training(WORKLOADS[name], 2)
-    losses = [made.step().mean() for _ in range(8)]
+    model = training(WORKLOADS[name], 2)
+    losses = [model.step().mean() for _ in range(8)]
     assert np.isfinite(losses).all()
     assert min(losses) < losses[0]
 
@@ -96,19 +96,19 @@ def test_workloads_are_the_same_every_time(name: str) -> None:
 
 def test_without_the_tape_all_rows_are_numpys() -> None:
     with override(cpu_tape=False):
-        made = training(WORKLOADS["tiny"], 2)
-        made.step()
-    plan = made.executor.plan(feed=made.feed, fetch_list=[made.loss])
-    native, by_numpy = rows_by_lowering(latest_binding(made))
+        model = training(WORKLOADS["tiny"], 2)
+        model.step()
+    plan = model.executor.plan(feed=model.feed, fetch_list=[model.loss])
+    native, by_numpy = rows_by_lowering(latest_binding(model))
     assert native == 0 and by_numpy.total() == len(plan.rows) + len(plan.commit)
     assert by_numpy["mul"] == 4
 
 
 def test_a_roofline_is_work_over_rates() -> None:
-    found = roofline("tiny", 2, seconds=0.0)
-    assert found.work.flops == FLOPS["tiny"]
-    assert found.floor == pytest.approx(found.work.flops / found.gemm + found.work.nbytes / found.copy)
-    assert 0 < found.best <= found.median and found.share == found.floor / found.median
+    roof = roofline("tiny", 2, seconds=0.0)
+    assert roof.work.flops == FLOPS["tiny"]
+    assert roof.floor == pytest.approx(roof.work.flops / roof.gemm + roof.work.nbytes / roof.copy)
+    assert 0 < roof.best <= roof.median and roof.share == roof.floor / roof.median
 
 
 def test_rates_count_what_is_done() -> None:
@@ -117,8 +117,8 @@ def test_rates_count_what_is_done() -> None:
     def make() -> tuple[object, float]:
         return lambda: done.append(1), 3.0
 
-    found = machine.rate(make, threads=2, seconds=0.01)  # type: ignore[arg-type]
-    assert 0 < found < 3.0 * len(done) / 0.01
+    rate = machine.rate(make, threads=2, seconds=0.01)  # type: ignore[arg-type]
+    assert 0 < rate < 3.0 * len(done) / 0.01
     assert machine.gemm_rate(1, 0.0) > 0 and machine.copy_rate(1 << 18, 2, 0.0) > 0
 
 
@@ -138,17 +138,17 @@ def test_growth_by_devices_and_by_ops() -> None:
 
 
 def test_what_the_last_step_ran_is_known_after_a_drop_too() -> None:
-    made = training(WORKLOADS["tiny"], 1)
-    made.step()
-    made.executor.drop_local_exe_scopes()
-    assert latest_binding(made) in made.executor.inspection.bindings
+    model = training(WORKLOADS["tiny"], 1)
+    model.step()
+    model.executor.drop_local_exe_scopes()
+    assert latest_binding(model) in model.executor.inspection.bindings
 
 
 def test_a_chain_has_so_many_ops() -> None:
-    made = chain(7)
-    assert made.step().shape == (1, 16)
-    assert len(made.executor.graph(fetch_list=[made.loss]).nodes) - 1 <= 7  # ops may be joined; one fetch
-    assert len(made.executor.inspection.program.global_block().ops) == 7
+    model = chain(7)
+    assert model.step().shape == (1, 16)
+    assert len(model.executor.graph(fetch_list=[model.loss]).nodes) - 1 <= 7  # ops may be joined; one fetch
+    assert len(model.executor.inspection.program.global_block().ops) == 7
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -57,10 +57,10 @@ def test_an_unknown_workload_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
 
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_all_libraries_start_from_workbenchs_batch_and_shapes(name: str, measure: ModuleType) -> None:
-    made = training(WORKLOADS[name], 2)
+    model = training(WORKLOADS[name], 2)
     images, classes = measure.batch(name)
-    assert np.array_equal(images, made.feed["x"]) and np.array_equal(classes, made.feed["y"])
-    parameters = made.executor.inspection.program.all_parameters()
+    assert np.array_equal(images, model.feed["x"]) and np.array_equal(classes, model.feed["y"])
+    parameters = model.executor.inspection.program.all_parameters()
     assert [w.shape for w in measure.weights(name)] == [tuple(p.shape) for p in parameters if len(p.shape) > 1]
 
 
@@ -99,9 +99,9 @@ def test_peers_take_turns_and_one_that_fails_is_left_out(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(beside, "measure", measure)
     failures: list[str] = []
-    found = beside.in_turns(dict.fromkeys((WORKBENCH, fine, broken), "python"), "tiny", 2, 0.1, failures)
+    measured = beside.in_turns(dict.fromkeys((WORKBENCH, fine, broken), "python"), "tiny", 2, 0.1, failures)
     assert turns == [WORKBENCH, fine, broken, WORKBENCH, fine]
-    assert [(one.name, one.rates) for one in found] == [("workbench", [1, 4]), (fine.name, [2, 5])]
+    assert [(one.name, one.rates) for one in measured] == [("workbench", [1, 4]), (fine.name, [2, 5])]
     assert failures == [f"tiny in {broken.name}: no module named so"]
 
 

@@ -112,8 +112,8 @@ def test_an_infinite_loss_is_called_that() -> None:
         x = static.data("X", [None, 1])
         return wb.mean(wb.log(wb.abs(static.nn.fc(x, 1, weight_attr=constant(1.0), bias_attr=constant(0.0)))))
 
-    made = build(body, wb.optimizer.SGD(0.0)).start()
-    run = trained(made, 2, [{"X": column(1, 1)}, {"X": column(1, 0)}]).wait(60)
+    built = build(body, wb.optimizer.SGD(0.0)).start()
+    run = trained(built, 2, [{"X": column(1, 1)}, {"X": column(1, 0)}]).wait(60)
     assert run.first_nan.reason.startswith("op 'log' on cpu:1 makes it, in row 1")
     assert run.first_nan.title == "Inf from step 2"
 

@@ -49,8 +49,8 @@ def test_a_run_on_another_level_stays_beside_one_that_diverged() -> None:
     low, high = np.array([0.4, 0.2, 0.1]), np.array([1.642, 0.9, 0.655])
     far = np.array([2.3, 1e5, 1e20])
     for runs in ([low, far, high], [low, high, far, far]):
-        found = typical_range([[run] for run in runs])
-        assert found is not None and 1.642 <= found.shown[1] < 30 < found.whole[1]
+        limits = typical_range([[run] for run in runs])
+        assert limits is not None and 1.642 <= limits.shown[1] < 30 < limits.whole[1]
 
 
 def test_as_an_image_it_is_the_same_whatever_its_lines_are_called() -> None:
@@ -76,16 +76,16 @@ def test_the_second_time_around_the_colours_come_with_other_dashes() -> None:
 @given(st.integers(0, 3000), st.integers(1, 200))
 def test_thinning_keeps_the_last_step_and_the_mean(count: int, points: int) -> None:
     values = np.random.default_rng(count).normal(size=count)
-    steps, made = thinned(np.arange(1.0, count + 1), values, points)
-    assert len(steps) == len(made) == min(count, points)
+    steps, means = thinned(np.arange(1.0, count + 1), values, points)
+    assert len(steps) == len(means) == min(count, points)
     if count:
-        assert steps[-1] == count and values.min() - 1e-9 <= made.min() and made.max() <= values.max() + 1e-9
+        assert steps[-1] == count and values.min() - 1e-9 <= means.min() and means.max() <= values.max() + 1e-9
     if count and count % points == 0:
-        assert made.mean() == pytest.approx(values.mean(), abs=1e-9)
+        assert means.mean() == pytest.approx(values.mean(), abs=1e-9)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 8))
 def test_round_numbers_lie_between_and_are_about_as_many_as_wanted(low: float, width: float, wanted: int) -> None:
-    found = round_numbers(low, low + width, wanted)
+    numbers = round_numbers(low, low + width, wanted)
     slack = width * 1e-6 + abs(low) * 1e-9
-    assert all(low - slack <= n <= low + width + slack for n in found) and len(found) <= wanted + 1
+    assert all(low - slack <= n <= low + width + slack for n in numbers) and len(numbers) <= wanted + 1

@@ -133,8 +133,8 @@ def test_a_run_that_goes_on_keeps_the_same_ones(tmp_path: Path) -> None:
 
 def test_what_is_recorded_is_what_there_is(tmp_path: Path) -> None:
     run = with_scores([2.0, 1.0, 4.0, 0.5], tmp_path / "made", record=tmp_path / "runs.sqlite")
-    (found,) = runs(tmp_path / "runs.sqlite")
-    assert found.checkpoints == [(4, run.best_model_path), (4, run.last_model_path)] == run.checkpoints
+    (recorded,) = runs(tmp_path / "runs.sqlite")
+    assert recorded.checkpoints == [(4, run.best_model_path), (4, run.last_model_path)] == run.checkpoints
 
 
 @pytest.mark.parametrize("other", [{"mode": "max"}, {"monitor": "loss"}], ids=["the other end", "another value"])
@@ -166,17 +166,17 @@ def crafted(path: str | None, change: Callable[[dict[str, Any]], Any]) -> Path:
 def test_a_checkpoint_names_no_file_but_kept_ones(part: str, name: Any, tmp_path: Path) -> None:
     if part == "last" and name in ("last.checkpoint", None):
         name = "epoch-1-step-1.checkpoint"
-    made, victims = tmp_path / "made", [tmp_path / "victim", tmp_path / "made" / "victim"]
-    run = with_scores([2.0], made)
+    folder, victims = tmp_path / "made", [tmp_path / "victim", tmp_path / "made" / "victim"]
+    run = with_scores([2.0], folder)
     for victim in victims:
         victim.write_text("precious")
     name = name.format(victim=victims[0]) if isinstance(name, str) else name
     told = [[9.0, 1, name]] if part == "best" else name
     path = crafted(run.last_model_path, lambda kept: kept.update({part: told}))
-    before = names(made)
+    before = names(folder)
     with pytest.raises(wb.errors.InvalidArgument, match=rf"crafted\.checkpoint .* as {part}"):
-        with_scores([2.0, 1.0, 0.5], made, checkpoint=path)
-    assert names(made) == before and all(victim.read_text() == "precious" for victim in victims)
+        with_scores([2.0, 1.0, 0.5], folder, checkpoint=path)
+    assert names(folder) == before and all(victim.read_text() == "precious" for victim in victims)
 
 
 def test_a_checkpoint_of_a_run_in_another_folder_deletes_nothing(tmp_path: Path) -> None:

@@ -58,13 +58,13 @@ def test_training_goes_on_as_if_nobody_had_measured(devices: int) -> None:
 
 def test_work_is_counted_as_with_a_pencil() -> None:
     model = network().start()
-    found = wb.bench(model.parallel(1), batch(), [model.loss], seconds=0.0)
+    roof = wb.bench(model.parallel(1), batch(), [model.loss], seconds=0.0)
     first, second = 2 * 32 * 64 * 128, 2 * 32 * 128 * 10
-    assert found.work.flops == 2 * first + 3 * second  # what is fed needs no gradient
-    assert sum(node.flops for node in found.nodes) == found.work.flops
-    assert found.floor == pytest.approx(found.work.flops / found.gemm + found.work.nbytes / found.copy)
-    assert 0 < found.best <= found.median and all(node.seconds > 0 for node in found.nodes)
-    distances = [node.seconds - node.floor for node in found.nodes]
+    assert roof.work.flops == 2 * first + 3 * second  # what is fed needs no gradient
+    assert sum(node.flops for node in roof.nodes) == roof.work.flops
+    assert roof.floor == pytest.approx(roof.work.flops / roof.gemm + roof.work.nbytes / roof.copy)
+    assert 0 < roof.best <= roof.median and all(node.seconds > 0 for node in roof.nodes)
+    distances = [node.seconds - node.floor for node in roof.nodes]
     assert distances == sorted(distances, reverse=True)
 
 
@@ -89,8 +89,8 @@ def test_bytes_are_those_that_have_to_move() -> None:
 def test_calls_are_told_from_kernels() -> None:
     model = network().start()
     with override(cpu_tape=False):
-        found = wb.bench(model.parallel(1), batch(), [model.loss], seconds=0.0)
-    assert found.short and all(node.why[0] == NOT_NATIVE and ONE_THREAD not in node.why for node in found.short)
+        roof = wb.bench(model.parallel(1), batch(), [model.loss], seconds=0.0)
+    assert roof.short and all(node.why[0] == NOT_NATIVE and ONE_THREAD not in node.why for node in roof.short)
 
 
 def test_what_one_thread_does_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_an_executor_measures_the_default_program_and_others_are_refused() -> No
         y = static.nn.fc(static.data("x", [None, 4]), 2)
         executor = static.Executor()
         executor.run(static.default_startup_program())
-        found = wb.bench(executor, {"x": np.ones((6, 4), np.float32)}, [y], seconds=0.0)
-        assert found.work.flops == 2 * 6 * 4 * 2
+        roof = wb.bench(executor, {"x": np.ones((6, 4), np.float32)}, [y], seconds=0.0)
+        assert roof.work.flops == 2 * 6 * 4 * 2
     with pytest.raises(InvalidType, match="bench takes a ParallelExecutor"):
         wb.bench(y)

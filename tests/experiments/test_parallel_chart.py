@@ -17,7 +17,7 @@ RATES = (0.001, 0.01, 0.1)
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Runs:
+def recorded(tmp_path: Path) -> Runs:
     """Three rates with two optimizers; the loss is lower with a higher rate; one came to nothing."""
     file = RunsFile(tmp_path / "runs.sqlite")
     for name in ("SGD", "<Adam>"):
@@ -32,8 +32,8 @@ def heights(element: ElementTree.Element) -> list[float]:
     return [float(point.split(",")[1]) for point in str(element.get("points")).split()]
 
 
-def test_a_line_per_run_goes_through_its_settings_to_its_value(found: Runs) -> None:
-    drawn = ElementTree.fromstring(parallel_chart(found, "loss"))
+def test_a_line_per_run_goes_through_its_settings_to_its_value(recorded: Runs) -> None:
+    drawn = ElementTree.fromstring(parallel_chart(recorded, "loss"))
     lines = {str(line.findtext("title")): line for line in drawn.iter("polyline")}
     assert len(lines) == 5  # a run without a value has no line
     rate, optimizer, loss = (heights(next(v for k, v in lines.items() if " SGD 0.01:" in k))[k] for k in range(3))
@@ -43,20 +43,20 @@ def test_a_line_per_run_goes_through_its_settings_to_its_value(found: Runs) -> N
     assert {"SGD", "<Adam>", "0.001", "0.1", "loss"} <= {text.text for text in drawn.iter("text")}
 
 
-def test_one_setting_is_drawn_against_the_value(found: Runs) -> None:
-    drawn = ElementTree.fromstring(parallel_chart(found.filter(optimizer="SGD"), "loss"))
+def test_one_setting_is_drawn_against_the_value(recorded: Runs) -> None:
+    drawn = ElementTree.fromstring(parallel_chart(recorded.filter(optimizer="SGD"), "loss"))
     dots = sorted((float(dot.get("cx", "")), float(dot.get("cy", ""))) for dot in drawn.iter("circle"))
     assert len(dots) == 3 and [y for _, y in dots] == sorted(y for _, y in dots)
     assert dots[1][0] == pytest.approx((dots[0][0] + dots[2][0]) / 2, abs=0.2)
 
 
-def test_without_settings_or_values_there_is_nothing_to_draw(found: Runs) -> None:
-    assert parallel_chart(found, "accuracy") == "" and parallel_chart(found[:1], "loss") == ""
+def test_without_settings_or_values_there_is_nothing_to_draw(recorded: Runs) -> None:
+    assert parallel_chart(recorded, "accuracy") == "" and parallel_chart(recorded[:1], "loss") == ""
 
 
-def test_any_number_of_runs_lie_on_top_of_each_other(found: Runs) -> None:
+def test_any_number_of_runs_lie_on_top_of_each_other(recorded: Runs) -> None:
     for log in (False, True):
-        page = ElementTree.fromstring(overlay_html(list(found), log))
+        page = ElementTree.fromstring(overlay_html(list(recorded), log))
         assert len([path for path in page.iter("path") if path.get("class") == "line"]) == 6
         rows = {row[0].text: [cell.text for cell in row[1:]] for row in page.iter("tr")}
         assert rows["learning_rate"] == ["0.1", "0.01", "0.001"] * 2 and "seed" not in rows

@@ -34,13 +34,19 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_run_is_recorded_whole(file: Path) -> None:
     run = run_of(file, 5, name="first").wait(30)
-    (found,) = runs(file)
-    assert (found.name, found.state, found.step, found.steps, found.error) == ("first", "done", 5, 5, None)
-    np.testing.assert_array_equal(found.scalars["loss"], run.history["loss"])
-    assert found.last == run.last and found.seconds == pytest.approx(run.seconds)
-    assert found.ended is not None and found.begun <= found.ended <= time.time()
-    assert found.settings["fetch"] == ["loss"] and found.settings["numpy"] == np.__version__
-    assert found.settings["executor"] == "Executor"
+    (recorded,) = runs(file)
+    assert (recorded.name, recorded.state, recorded.step, recorded.steps, recorded.error) == (
+        "first",
+        "done",
+        5,
+        5,
+        None,
+    )
+    np.testing.assert_array_equal(recorded.scalars["loss"], run.history["loss"])
+    assert recorded.last == run.last and recorded.seconds == pytest.approx(run.seconds)
+    assert recorded.ended is not None and recorded.begun <= recorded.ended <= time.time()
+    assert recorded.settings["fetch"] == ["loss"] and recorded.settings["numpy"] == np.__version__
+    assert recorded.settings["executor"] == "Executor"
 
 
 def test_nothing_is_recorded_if_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +81,11 @@ def test_drops_and_errors_of_the_own_executor_are_kept(file: Path) -> None:
     )
     run = run_of(file, 5, model, executor=exe, scope=None, name="devices")
     run.wait(30)
-    (found,) = runs(file)
-    assert [(e.kind, e.step, e.data["cause"]) for e in found.events] == [("scope_drop", n, "interval") for n in (1, 3)]
-    assert found.settings["num_iteration_per_drop_scope"] == "2" and found.settings["devices"] == exe.device_count
+    (recorded,) = runs(file)
+    assert [(e.kind, e.step, e.data["cause"]) for e in recorded.events] == [
+        ("scope_drop", n, "interval") for n in (1, 3)
+    ]
+    assert recorded.settings["num_iteration_per_drop_scope"] == "2" and recorded.settings["devices"] == exe.device_count
     assert not events.LISTENERS
 
 
@@ -139,9 +147,9 @@ def test_several_processes_record_at_once(file: Path) -> None:
     for writer in writers:
         _, told = writer.communicate(timeout=120)
         assert writer.returncode == 0, told
-    found = runs(file)
-    assert len(found) == 12 and all(r.state == "done" and len(r.scalars["loss"]) == 40 for r in found)
-    assert {len(found.filter(name=f"process {i}")) for i in range(3)} == {4}
+    recorded = runs(file)
+    assert len(recorded) == 12 and all(r.state == "done" and len(r.scalars["loss"]) == 40 for r in recorded)
+    assert {len(recorded.filter(name=f"process {i}")) for i in range(3)} == {4}
 
 
 KILLED = """
@@ -166,8 +174,8 @@ def test_a_crash_loses_no_more_than_the_last_second(file: Path, monkeypatch: pyt
     lines += [line.split() for line in rest.splitlines() if len(line.split()) == 2]
     end = float(lines[-1][1])
     safe = max(int(step) for step, at in lines if float(at) < end - 1.0)
-    (found,) = runs(file)
-    assert found.step >= safe and len(found.scalars["loss"]) >= safe and found.state == "running"
+    (recorded,) = runs(file)
+    assert recorded.step >= safe and len(recorded.scalars["loss"]) >= safe and recorded.state == "running"
     monkeypatch.setattr("workbench.experiments.records.recorded_run.LOST_S", 0.0)
     assert runs(file)[1].state == "lost"
 
@@ -206,9 +214,9 @@ def test_a_locked_file_is_written_when_it_is_free_again(file: Path) -> None:
     deadline = time.monotonic() + 10
     while not record.complete and time.monotonic() < deadline:
         time.sleep(0.02)
-    found = runs(file)[2]
-    assert found.state == "done"
-    np.testing.assert_array_equal(found.scalars["loss"], run.history["loss"])
+    recorded = runs(file)[2]
+    assert recorded.state == "done"
+    np.testing.assert_array_equal(recorded.scalars["loss"], run.history["loss"])
 
 
 @pytest.mark.usefixtures("hasty")
@@ -281,14 +289,14 @@ def test_a_full_disk(file: Path) -> None:
 
 
 def test_every_call_is_a_transaction(file: Path) -> None:
-    made = RunsFile(file)
-    number, _ = made.begin("one", 3, {})
+    runs_file = RunsFile(file)
+    number, _ = runs_file.begin("one", 3, {})
     with pytest.raises(wb.errors.NotFound, match="no run 7"):
-        made.delete([number, 7])
-    assert [row["id"] for row in made.rows()] == [number]
+        runs_file.delete([number, 7])
+    assert [row["id"] for row in runs_file.rows()] == [number]
     with pytest.raises(wb.errors.InvalidArgument, match="JSON"):
-        made.begin("two", 3, {"it": object()})
-    assert [row["id"] for row in made.rows()] == [number]
+        runs_file.begin("two", 3, {"it": object()})
+    assert [row["id"] for row in runs_file.rows()] == [number]
 
 
 # Whatever a run is called
@@ -298,8 +306,8 @@ def only(file: Path) -> Any:
     """The one run of a file, as it is when all has been written that there is."""
     for record in list(recorder._records.values()):
         assert record.trouble or record.run.state == "running" or record.write(20)
-    (found,) = runs(file)
-    return found
+    (run,) = runs(file)
+    return run
 
 
 ODD = "caf\udce9"  # what os.fsdecode makes of b"caf\xe9"
@@ -311,36 +319,36 @@ def test_a_name_that_is_no_text(file: Path, tmp_path: Path) -> None:
     run = run_of(file, 3, name=ODD, settings={ODD: [ODD, float("inf")]}, fetch={ODD: regression().loss.name})
     run.wait(30).save(path)
     assert run.state == "done" and trained_beside(file)
-    found = runs(file)[1]
-    assert found.name == r"caf\udce9" and found.state == "done" and found.last == {r"caf\udce9": run.last[ODD]}
-    assert found.settings[r"caf\udce9"] == [r"caf\udce9", "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
-    found.note(ODD)
-    found.tag(ODD)
+    recorded = runs(file)[1]
+    assert recorded.name == r"caf\udce9" and recorded.state == "done" and recorded.last == {r"caf\udce9": run.last[ODD]}
+    assert recorded.settings[r"caf\udce9"] == [r"caf\udce9", "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
+    recorded.note(ODD)
+    recorded.tag(ODD)
     assert all_shown(file)
 
 
 def all_shown(file: Path) -> bytes:
     """Everything that is made of recorded runs, as it is sent or written."""
-    found = runs(file)
+    recorded = runs(file)
     target = file.with_name("exported")
-    texts = [repr(found), found._repr_html_()]
-    if len(found) > 1:
-        compared = wb.compare(*found)
+    texts = [repr(recorded), recorded._repr_html_()]
+    if len(recorded) > 1:
+        compared = wb.compare(*recorded)
         texts += [repr(compared), compared._repr_html_()]
-    found.to_csv(target)
+    recorded.to_csv(target)
     texts.append(target.read_text("utf-8"))
-    found.to_json(target)
+    recorded.to_json(target)
     return "".join([*texts, target.read_text("utf-8")]).encode()
 
 
 def test_settings_that_are_no_text_are_shown(file: Path) -> None:
     for settings in ({ODD: 1}, {"a": ODD}, {"a": {"b": [ODD, 1.5, None]}}):
         run_of(file, 1, settings=settings).wait(30)
-    found = runs(file)
-    assert [found[n].settings.get("a") for n in (2, 3)] == [r"caf\udce9", {"b": [r"caf\udce9", 1.5, None]}]
+    recorded = runs(file)
+    assert [recorded[n].settings.get("a") for n in (2, 3)] == [r"caf\udce9", {"b": [r"caf\udce9", 1.5, None]}]
     assert rb"caf\udce9" in all_shown(file)
     happening = Happening(0.0, 1, "x", {"a": ODD})
-    RunsFile(file).add(Entry(1, found[1].begun), RunProgress("done", 1, 1.0), happenings=[happening])
+    RunsFile(file).add(Entry(1, recorded[1].begun), RunProgress("done", 1, 1.0), happenings=[happening])
     assert runs(file)[1].events[-1].data == {"a": r"caf\udce9"}
     smile = "\N{GRINNING FACE}"  # two halves in JSON
     run_of(file, 1, settings={smile: smile}).wait(30)
@@ -397,16 +405,16 @@ def trained_beside(file: Path) -> bool:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and not any(r.name == "other" and r.step for r in runs(file)):
         time.sleep(0.02)
-    found = any(r.name == "other" and r.step and r.state == "running" for r in runs(file))
+    is_trained = any(r.name == "other" and r.step and r.state == "running" for r in runs(file))
     other.stop()
     other.wait(30)
-    return found
+    return is_trained
 
 
 def test_a_checkpoint_in_a_file_that_is_no_text_is_found_again(file: Path, tmp_path: Path) -> None:
     path = str(tmp_path / f"{ODD}.checkpoint")
-    made = RunsFile(file)
-    made.add(made.begin("a", 3, {}), RunProgress("running", 1, 0.5), checkpoints=[(1, path)])
+    runs_file = RunsFile(file)
+    runs_file.add(runs_file.begin("a", 3, {}), RunProgress("running", 1, 0.5), checkpoints=[(1, path)])
     assert only(file).checkpoints == [(1, path)]
 
 
@@ -415,8 +423,8 @@ def test_a_checkpoint_in_a_file_that_is_no_text_is_found_again(file: Path, tmp_p
 def test_more_steps_than_can_be_stored(file: Path, steps: int) -> None:
     run = run_of(file, steps, on_step=lambda run: run.stop() if run.step == 3 else None, progress=True).wait(30)
     assert run.state == "stopped" and run.step == 3
-    found = only(file)
-    assert found.steps == 2**63 - 1 and found.settings["steps"] == steps and found.step == 3
+    recorded = only(file)
+    assert recorded.steps == 2**63 - 1 and recorded.settings["steps"] == steps and recorded.step == 3
 
 
 class Wordless(Exception):
@@ -437,8 +445,8 @@ def test_an_error_without_a_text(file: Path) -> None:
 def test_settings_of_the_users_are_kept_whatever_they_are(file: Path) -> None:
     given = {"rate": float("nan"), "of": {"x": {1, 2}, 3: (np.float32(0.5), np.int64(4))}, 5: None}
     run_of(file, 1, settings=given).wait(30)
-    found = only(file).settings
-    assert (found["rate"], found["of"], found["5"]) == ("nan", {"x": "{1, 2}", "3": [0.5, 4]}, None)
+    settings = only(file).settings
+    assert (settings["rate"], settings["of"], settings["5"]) == ("nan", {"x": "{1, 2}", "3": [0.5, 4]}, None)
     with pytest.raises(wb.errors.InvalidType, match="dict of names and values"):
         run_of(file, 1, settings=[1])
 

@@ -34,11 +34,11 @@ def batches(batch_size: int = 8, **options: Any) -> DataLoader:
 def executor(model: Model, devices: int = 2, scope: Any = None, strategy: str = "AllReduce") -> Any:
     build = static.BuildStrategy()
     build.reduce_strategy = static.BuildStrategy.ReduceStrategy[strategy]
-    made = static.CompiledProgram(model.main).with_data_parallel(
+    bound = static.CompiledProgram(model.main).with_data_parallel(
         model.loss.name, build, places=static.cpu_places(devices)
     )
-    made.bind(model.scope if scope is None else scope)
-    return made
+    bound.bind(model.scope if scope is None else scope)
+    return bound
 
 
 def begun(model: Model, runner: Any, loader: Any = None, **options: Any) -> Run:
@@ -49,14 +49,14 @@ def begun(model: Model, runner: Any, loader: Any = None, **options: Any) -> Run:
 def everything(model: Model, runner: Any, loader: Any) -> dict[Any, Any]:
     """All that a run carries on, as bytes and texts; made without what restores it."""
     inspection = runner.inspection
-    found: dict[Any, Any] = {
+    state: dict[Any, Any] = {
         (v.name, place): np.array(inspection.tensor(v.name, place)).tobytes()
         for v in model.main.persistables()
         for place in range(len(inspection.places))
     }
-    found["schedules"] = {name: s.state_dict() for name, s in model.main.lr_schedulers.items()}
-    found["loader"] = loader.state_dict() if isinstance(loader, DataLoader) else None
-    return found
+    state["schedules"] = {name: s.state_dict() for name, s in model.main.lr_schedulers.items()}
+    state["loader"] = loader.state_dict() if isinstance(loader, DataLoader) else None
+    return state
 
 
 @pytest.fixture(params=["AllReduce", "Reduce"])
@@ -100,8 +100,8 @@ def test_an_executor_whose_devices_share_with_another_one(tmp_path: Path) -> Non
     other, other_loader = drawing(), batches()
     runner = executor(other)
     begun(other, runner, other_loader, steps=4).wait(60)
-    expected, found = everything(other, runner, other_loader), everything(model, first, loader)
-    assert {key: value for key, value in found.items() if key != "schedules"} == {
+    expected, restored = everything(other, runner, other_loader), everything(model, first, loader)
+    assert {key: value for key, value in restored.items() if key != "schedules"} == {
         key: value for key, value in expected.items() if key != "schedules"
     }
 
@@ -247,9 +247,9 @@ def test_an_argument_that_is_refused_leaves_everything_as_it_was(tmp_path: Path)
 
 
 def cyclic() -> dict[str, Any]:
-    found: dict[str, Any] = {"rate": 0.1}
-    found["self"] = {"again": [found]}
-    return found
+    settings: dict[str, Any] = {"rate": 0.1}
+    settings["self"] = {"again": [settings]}
+    return settings
 
 
 class Mute:
@@ -390,9 +390,9 @@ def plateau() -> Model:
 
 def feeds(nan_at: int) -> list[dict[str, np.ndarray]]:
     rng = np.random.default_rng(1)
-    made = [{"x": rng.random((4, 5), np.float32) * 0.4, "y": rng.integers(0, 3, (4, 1))} for _ in range(4)]
-    made[nan_at]["x"][0, 0] = 1.0
-    return made
+    fed = [{"x": rng.random((4, 5), np.float32) * 0.4, "y": rng.integers(0, 3, (4, 1))} for _ in range(4)]
+    fed[nan_at]["x"][0, 0] = 1.0
+    return fed
 
 
 @pytest.mark.parametrize("lr_step", ["epoch", "never", "step"])

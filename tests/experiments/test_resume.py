@@ -44,7 +44,7 @@ def drawing() -> Model:
     return build(body, wb.optimizer.Adam(wb.optimizer.lr.ExponentialDecay(0.05, 0.9)))
 
 
-def made(model: Model, data: Any = None, **settings: Any) -> Setup:
+def setup_of(model: Model, data: Any = None, **settings: Any) -> Setup:
     loader = DataLoader(dataset(), batch_size=8, shuffle=True, seed=5) if data is None else data
     return setup(model.main, loader, model.startup, {"loss": model.loss}, **{"steps": STEPS, "seed": 3, **settings})
 
@@ -62,7 +62,7 @@ def saving(path: Path, step: int) -> Any:
 @pytest.mark.parametrize("step", [1, 4, 6, 8])
 @pytest.mark.parametrize("settings", [{}, {"devices": 2}, {"devices": 2, "reduce_strategy": "Reduce"}])
 def test_the_rest_of_a_run_bit_for_bit(settings: dict[str, Any], step: int, tmp_path: Path) -> None:
-    base, path = made(drawing(), **settings), tmp_path / "made" / "here.wbrun"
+    base, path = setup_of(drawing(), **settings), tmp_path / "made" / "here.wbrun"
     whole = base.start(saving(path, step), record=tmp_path / "runs.sqlite", progress=False).wait(60)
     again = resume(whole, record=tmp_path / "runs.sqlite", progress=False).wait(60)
     assert again.step == STEPS and again.state == "done" and again.history == whole.history
@@ -78,7 +78,7 @@ def test_the_rest_of_a_run_bit_for_bit(settings: dict[str, Any], step: int, tmp_
 )
 def test_passes_over_a_list_are_counted_on(limit: dict[str, Any], count: int, tmp_path: Path) -> None:
     batches = list(DataLoader(dataset(), batch_size=8))
-    base, path = made(classifier(wb.optimizer.SGD(0.1)), batches, **limit), tmp_path / "x.wbrun"
+    base, path = setup_of(classifier(wb.optimizer.SGD(0.1)), batches, **limit), tmp_path / "x.wbrun"
     whole = base.start(saving(path, 3), record=False, progress=False).wait(60)
     again = resume(whole, record=False, progress=False).wait(60)
     assert again.history == whole.history and again.step == whole.step == count
@@ -86,13 +86,13 @@ def test_passes_over_a_list_are_counted_on(limit: dict[str, Any], count: int, tm
 
 def test_another_process_goes_on_with_a_number(tmp_path: Path) -> None:
     file, path = tmp_path / "runs.sqlite", tmp_path / "x.wbrun"
-    whole = made(drawing()).start(saving(path, 5), record=file, progress=False).wait(60)
-    again = resume(1, made(drawing()), record=file, progress=False).wait(60)
+    whole = setup_of(drawing()).start(saving(path, 5), record=file, progress=False).wait(60)
+    again = resume(1, setup_of(drawing()), record=file, progress=False).wait(60)
     assert again.history == whole.history
 
 
 def test_save_from_outside_waits_for_the_boundary_and_lets_the_run_go_on(tmp_path: Path) -> None:
-    run = made(drawing(), steps=10**9).start(record=False, progress=False)
+    run = setup_of(drawing(), steps=10**9).start(record=False, progress=False)
     run.save(tmp_path / "running.wbrun")
     (at, _), state_then = run.checkpoints[0], run.state
     while run.step <= at + 1:
@@ -109,7 +109,7 @@ def test_save_from_outside_waits_for_the_boundary_and_lets_the_run_go_on(tmp_pat
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("")
-    run = made(drawing(), steps=10**9).start(record=False, progress=False)
+    run = setup_of(drawing(), steps=10**9).start(record=False, progress=False)
     with pytest.raises(OSError, match="a file"):
         run.save(tmp_path / "a file" / "x.wbrun")
     assert run.state == "running" and run.checkpoints == []
@@ -119,11 +119,11 @@ def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(tmp_path: Path
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.wbrun"
-    base = made(drawing(), devices=2)
+    base = setup_of(drawing(), devices=2)
     run = base.start(saving(path, 2), record=False, progress=False).wait(60)
     for other, text in (
-        (made(classifier()), "of another program"),
-        (made(drawing(), list(DataLoader(dataset(), batch_size=8))), "was written by a run on a DataLoader"),
+        (setup_of(classifier()), "of another program"),
+        (setup_of(drawing(), list(DataLoader(dataset(), batch_size=8))), "was written by a run on a DataLoader"),
         (base.with_(batch_size=4), "taken from another DataLoader"),
     ):
         with pytest.raises(wb.errors.InvalidArgument, match=text):

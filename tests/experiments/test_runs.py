@@ -24,12 +24,12 @@ from workbench.experiments.tables.run_table import Runs
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Three runs: what they were made with, and the losses of their steps."""
-    made = RunsFile(tmp_path / "runs.sqlite")
+    runs_file = RunsFile(tmp_path / "runs.sqlite")
     for name, rate, losses in (("a", 0.1, [3.0, 2.0, 1.0]), ("b", 0.2, [3.0, 1.5]), ("c", None, [])):
         settings = {"seed": 7, "places": "=cmd()"} if rate is None else {"seed": 7, "learning_rate": rate}
-        number = made.begin(name, 3, settings)
-        made.add(number, RunProgress("done", len(losses), 0.5, ended=1e9), [("loss", 0, losses)] if losses else [])
-    return made.path
+        number = runs_file.begin(name, 3, settings)
+        runs_file.add(number, RunProgress("done", len(losses), 0.5, ended=1e9), [("loss", 0, losses)] if losses else [])
+    return runs_file.path
 
 
 def names(table: Runs) -> str:
@@ -53,17 +53,17 @@ def test_sort(file: Path) -> None:
 
 
 def test_what_has_no_place_in_an_order_comes_last(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for name, losses in (("n", [1.0, np.nan]), ("m", [np.nan]), ("d", [5.0, -2.0]), ("i", [np.inf])):
-        made.add(made.begin(name, 2, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
+        runs_file.add(runs_file.begin(name, 2, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
     table = runs(file)
     assert names(table.sort("loss")) == "dabi" + "mnc" and names(table.sort("loss", descending=True)) == "ibad" + "mnc"
 
 
 def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for losses in ([np.nan, 1.0, np.nan, np.nan], [np.nan, np.nan], [np.nan, 1.0]):
-        made.add(made.begin("n", 4, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
+        runs_file.add(runs_file.begin("n", 4, {}), RunProgress("done", len(losses), 0.5), [("loss", 0, losses)])
     table = runs(file)
     assert [table[k].first_nan for k in (1, 3, 4, 5, 6)] == [None, None, 3, 1, None]
     assert "done, NaN from step 3" in repr(table) and table[4].state == "done"
@@ -73,33 +73,33 @@ def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
 
 
 def test_steps_stand_once(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for steps in (3, 4):
-        entry = made.begin("s", steps, {"steps": steps})
-        made.add(entry, RunProgress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
+        entry = runs_file.begin("s", steps, {"steps": steps})
+        runs_file.add(entry, RunProgress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
     table = runs(file)
     assert table.columns.count("steps") == 1 and "steps" not in table.shown and "step" in table.shown
     assert compare(4, 5, file=file)._repr_html_().count('<th scope="row">steps</th>') == 1
 
 
 def test_what_tells_most_is_shown_first(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for k in range(8):
         settings = {"a": k % 2, "b": k % 2, "c": k % 3, "d": k % 2, "host": str(k), "learning_rate": k % 2}
         settings |= {"sweep": "abc", "trial": k, "c": 0, "a": 1, "b": 0, "d": 0, "host": "h"} if k > 5 else {}
-        made.begin("x", 1, settings)
+        runs_file.begin("x", 1, settings)
     told = [name for name in runs(file)[:8].shown if name not in ("number", "name", "state", "begun", "step")]
     assert told[:2] == ["learning_rate", "c"] and "host" not in told
 
 
 def test_a_name_that_is_fetched_is_a_column_before_it_has_a_value(tmp_path: Path) -> None:
-    made = RunsFile(tmp_path / "runs.sqlite")
-    made.begin("f", 1, {"fetch": ["loss"]})
+    runs_file = RunsFile(tmp_path / "runs.sqlite")
+    runs_file.begin("f", 1, {"fetch": ["loss"]})
     with pytest.raises(wb.errors.NotFound, match="Did you mean 'loss'"):
-        runs(made.path).sort("los")
-    assert names(runs(made.path).sort("loss")) == "f"
+        runs(runs_file.path).sort("los")
+    assert names(runs(runs_file.path).sort("loss")) == "f"
     with pytest.raises(wb.errors.NotFound, match=r"These have .*'loss'"):
-        runs(made.path).sort("zzzz")
+        runs(runs_file.path).sort("zzzz")
 
 
 def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
@@ -142,11 +142,11 @@ def test_the_table_shows_what_tells_runs_apart_and_escapes_it(file: Path) -> Non
 
 
 def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for k in range(3):
         settings = {f"setting_{n}": k * n for n in range(1, 9)} | {"program_hash": str(k)}
         values = [(f"v{n}", 0, [float(n)]) for n in range(5)]
-        made.add(made.begin("many", 1, settings), RunProgress("done", 1, 0.5), values)
+        runs_file.add(runs_file.begin("many", 1, settings), RunProgress("done", 1, 0.5), values)
     table = runs(file)
     assert len(table.shown) <= 12 and "program_hash" not in table.shown and "more columns" in repr(table)
     chosen = table.show("name", "setting_8").sort("number")[-2:]
@@ -157,29 +157,29 @@ def test_few_columns_are_shown_and_others_by_choice(file: Path) -> None:
 
 
 def test_the_newest_value_is_read_without_the_others(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     entry = Entry(1, runs(file)[1].begun)
-    made.add(entry, RunProgress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
-    assert made.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and made.last(3) == {}
+    runs_file.add(entry, RunProgress("done", 5, 0.5), [("loss", 3, [7.0, 8.0]), ("other", 0, [1.0])])
+    assert runs_file.last(1) == {"loss": 8.0, "other": 1.0} == runs(file)[1].last and runs_file.last(3) == {}
     with pytest.raises(wb.errors.NotFound):
-        made.last(9)
+        runs_file.last(9)
 
 
 def test_csv(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "runs.csv"
     runs(file).to_csv(target)
     with target.open() as lines:
-        found = list(csv.DictReader(lines))
-    assert [row["name"] for row in found] == ["c", "b", "a"] and [row["loss"] for row in found] == ["", "1.5", "1.0"]
-    assert found[0]["places"] == "'=cmd()"  # no spreadsheet runs it
+        rows = list(csv.DictReader(lines))
+    assert [row["name"] for row in rows] == ["c", "b", "a"] and [row["loss"] for row in rows] == ["", "1.5", "1.0"]
+    assert rows[0]["places"] == "'=cmd()"  # no spreadsheet runs it
 
 
 def test_json(file: Path, tmp_path: Path) -> None:
     RunsFile(file).add(Entry(1, runs(file)[1].begun), RunProgress("done", 4, 0.5), [("loss", 3, [float("nan")])])
     target = tmp_path / "runs.json"
     runs(file).to_json(target)
-    found = json.loads(target.read_text())
-    assert found[2]["scalars"] == {"loss": [3.0, 2.0, 1.0, None]} and found[2]["settings"]["seed"] == 7
+    exported = json.loads(target.read_text())
+    assert exported[2]["scalars"] == {"loss": [3.0, 2.0, 1.0, None]} and exported[2]["settings"]["seed"] == 7
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
@@ -195,10 +195,10 @@ def test_pandas_is_asked_for(file: Path) -> None:
 
 
 def test_comparison(file: Path) -> None:
-    found = compare(1, 2, file=file)
-    assert found.settings == {"learning_rate": (0.1, 0.2)} and found.differences == {"loss": 0.5}
+    comparison = compare(1, 2, file=file)
+    assert comparison.settings == {"learning_rate": (0.1, 0.2)} and comparison.differences == {"loss": 0.5}
     assert compare(runs(file)[1], 1, file=file).differences == {"loss": 0.0} and compare(1, 3, file=file).curves == {}
-    text, html = repr(found), found._repr_html_()
+    text, html = repr(comparison), comparison._repr_html_()
     assert "learning_rate" in text and "seed" not in text
     (chart,) = drawings(html)
     assert len([path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]) == 2
@@ -208,22 +208,22 @@ def test_comparison(file: Path) -> None:
 
 
 def test_any_number_of_runs_side_by_side(file: Path) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     for number in range(4, 12):
-        entry = made.begin(f"n{number}", 5, {"seed": number, "learning_rate": 0.1})
+        entry = runs_file.begin(f"n{number}", 5, {"seed": number, "learning_rate": 0.1})
         curves = [("loss", 0, [float(number), 1.0]), ("val_loss", 1, [number / 10])]
-        made.add(entry, RunProgress("done", 2, 0.5), curves)
-    found = compare(*range(1, 12), file=file)
-    assert [run.number for run in found.runs] == list(range(1, 12))
-    assert found.settings["seed"] == (7, 7, 7, *range(4, 12))
-    assert found.settings["learning_rate"][1:4] == (0.2, None, 0.1)
-    assert found.differences == {"loss": 11.0 - 3.0, "val_loss": pytest.approx(0.7)}
-    assert [curve is None for curve in found.curves["loss"]] == [False, False, True] + [False] * 8
-    html = found._repr_html_()
+        runs_file.add(entry, RunProgress("done", 2, 0.5), curves)
+    comparison = compare(*range(1, 12), file=file)
+    assert [run.number for run in comparison.runs] == list(range(1, 12))
+    assert comparison.settings["seed"] == (7, 7, 7, *range(4, 12))
+    assert comparison.settings["learning_rate"][1:4] == (0.2, None, 0.1)
+    assert comparison.differences == {"loss": 11.0 - 3.0, "val_loss": pytest.approx(0.7)}
+    assert [curve is None for curve in comparison.curves["loss"]] == [False, False, True] + [False] * 8
+    html = comparison._repr_html_()
     lines = [path for chart in drawings(html) for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]
     assert len(lines) == 10 + 8 and "run 10, run 11" in html
     assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == 10
-    rows = repr(found).splitlines()
+    rows = repr(comparison).splitlines()
     assert len(rows[0].split("  ")) >= 11 and any(row.startswith("last val_loss") for row in rows)
     assert compare(runs(file)[:3], file=file).runs[0].number == 11 and compare(2, file=file).settings == {}
     with pytest.raises(wb.errors.InvalidArgument, match="got none"):
@@ -231,9 +231,9 @@ def test_any_number_of_runs_side_by_side(file: Path) -> None:
 
 
 def test_a_curve_of_few_values_stands_where_its_steps_are(file: Path) -> None:
-    made = RunsFile(file)
-    entry = made.begin("sparse", 9, {})
-    made.add(entry, RunProgress("done", 9, 0.5), [("val", 2, [1.0]), ("val", 8, [float("nan")])])
+    runs_file = RunsFile(file)
+    entry = runs_file.begin("sparse", 9, {})
+    runs_file.add(entry, RunProgress("done", 9, 0.5), [("val", 2, [1.0]), ("val", 8, [float("nan")])])
     steps, values = runs(file)[4].curve("val")
     np.testing.assert_array_equal(steps, [3, 9])
     np.testing.assert_array_equal(values, [1.0, np.nan])
@@ -256,18 +256,20 @@ def test_runs_of_this_process_can_be_compared_while_they_go_on(tmp_path: Path) -
     done = run_of(file, 5).wait(30)
     running = run_of(file, 10**9, on_step=lambda run: None)
     try:
-        found: Comparison = compare(done, running)
-        assert [run.state for run in found.runs] == ["done", "running"]
+        comparison: Comparison = compare(done, running)
+        assert [run.state for run in comparison.runs] == ["done", "running"]
     finally:
         running.stop()
         running.wait(30)
 
 
 def test_whatever_is_damaged_in_a_file_it_is_read_or_named(file: Path) -> None:
-    made = RunsFile(file)
-    entry = made.begin("d", 3, {"seed": 7})
+    runs_file = RunsFile(file)
+    entry = runs_file.begin("d", 3, {"seed": 7})
     happening = Happening(1.0, 2, "error", {"text": "no", "op": "mul", "site": None})
-    made.add(entry, RunProgress("failed", 2, 0.5, "no"), [("loss", 0, [1.0, 2.0])], [happening], [(2, "a.checkpoint")])
+    runs_file.add(
+        entry, RunProgress("failed", 2, 0.5, "no"), [("loss", 0, [1.0, 2.0])], [happening], [(2, "a.checkpoint")]
+    )
     with sqlite3.connect(file) as db:
         db.execute("PRAGMA journal_mode=DELETE")
     whole, told = file.read_bytes(), set()
@@ -311,9 +313,9 @@ def test_a_damaged_row_is_told_with_the_file(file: Path, column: str, value: Any
 
 @pytest.mark.parametrize(("table", "column"), [("scalars", "numbers"), ("events", "data")])
 def test_a_damaged_piece_is_told_with_the_file(file: Path, table: str, column: str) -> None:
-    made = RunsFile(file)
+    runs_file = RunsFile(file)
     entry = Entry(1, runs(file)[1].begun)
-    made.add(entry, RunProgress("done", 3, 0.5), happenings=[Happening(1.0, 2, "error", {"text": "no"})])
+    runs_file.add(entry, RunProgress("done", 3, 0.5), happenings=[Happening(1.0, 2, "error", {"text": "no"})])
     with sqlite3.connect(file) as db:
         db.execute(f"UPDATE {table} SET {column}=?", (b"{ab",))
     with pytest.raises(wb.errors.Unavailable, match="it is damaged") as caught:

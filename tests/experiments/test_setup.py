@@ -29,7 +29,7 @@ def dataset() -> Any:
     return TensorDataset([rng.standard_normal((40, 5), np.float32), rng.integers(0, 3, (40, 1))])
 
 
-def made(model: Model, data: Any, **settings: Any) -> Setup:
+def setup_of(model: Model, data: Any, **settings: Any) -> Setup:
     return setup(model.main, data, model.startup, [model.loss], **{"steps": 6, "seed": 3, **settings})
 
 
@@ -42,7 +42,7 @@ def history(given: Setup, tmp_path: Path) -> list[float]:
 
 def test_a_setup_starts_from_the_beginning_every_time(dataset: Any, tmp_path: Path) -> None:
     loader = DataLoader(dataset, batch_size=8, shuffle=True, seed=5)
-    base = made(classifier(wb.optimizer.Adam(wb.optimizer.lr.ExponentialDecay(0.1, 0.5))), loader, devices=2)
+    base = setup_of(classifier(wb.optimizer.Adam(wb.optimizer.lr.ExponentialDecay(0.1, 0.5))), loader, devices=2)
     first = history(base, tmp_path)
     assert first == history(base, tmp_path) and len(set(first)) > 1
     assert loader.epoch == 0  # the user's own loader is where it was
@@ -50,26 +50,28 @@ def test_a_setup_starts_from_the_beginning_every_time(dataset: Any, tmp_path: Pa
 
 
 def test_what_is_changed_reaches_the_run(dataset: Any, tmp_path: Path) -> None:
-    base = made(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=8)
+    base = setup_of(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=8)
     changed = base.with_(devices=2, batch_size=10, learning_rate=0.25, reduce_strategy="Reduce", num_threads=1)
     history(changed, tmp_path)
-    found = runs(tmp_path / "runs.sqlite")[1].settings
-    assert (found["devices"], found["batch_size"], found["learning_rate"]) == (2, 10, 0.25)
-    assert found["reduce_strategy"] == "ReduceStrategy.Reduce" and found["num_threads"] == "1"
+    settings = runs(tmp_path / "runs.sqlite")[1].settings
+    assert (settings["devices"], settings["batch_size"], settings["learning_rate"]) == (2, 10, 0.25)
+    assert settings["reduce_strategy"] == "ReduceStrategy.Reduce" and settings["num_threads"] == "1"
     assert (base.devices, base.batch_size, dict(base.build)) == (1, 8, {})
 
 
 def test_reduce_and_allreduce_and_device_counts_agree(dataset: Any, tmp_path: Path) -> None:
-    base = made(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=8)
+    base = setup_of(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=8)
     one = np.mean(history(base, tmp_path))
     for settings in ({"devices": 2}, {"devices": 2, "reduce_strategy": "Reduce"}, {"devices": 4}):
         np.testing.assert_allclose(np.mean(history(base.with_(**settings), tmp_path)), one, rtol=1e-4)
 
 
 def test_the_learning_rate_counts(dataset: Any, tmp_path: Path) -> None:
-    still = history(made(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=40, learning_rate=0.0), tmp_path)
+    still = history(setup_of(classifier(wb.optimizer.SGD(0.1)), dataset, batch_size=40, learning_rate=0.0), tmp_path)
     assert max(still) - min(still) < 1e-5
-    scheduled = made(classifier(wb.optimizer.SGD(wb.optimizer.lr.ExponentialDecay(0.1, 0.5))), dataset, batch_size=8)
+    scheduled = setup_of(
+        classifier(wb.optimizer.SGD(wb.optimizer.lr.ExponentialDecay(0.1, 0.5))), dataset, batch_size=8
+    )
     with pytest.raises(wb.errors.InvalidArgument, match="follows a schedule, ExponentialDecay"):
         scheduled.with_(learning_rate=0.1).start(record=False)
 
@@ -84,15 +86,15 @@ def test_the_learning_rate_counts(dataset: Any, tmp_path: Path) -> None:
 )
 def test_wrong_settings(dataset: Any, settings: dict[str, Any], text: str) -> None:
     with pytest.raises(wb.errors.InvalidArgument, match=text):
-        made(classifier(), dataset, **settings)
+        setup_of(classifier(), dataset, **settings)
 
 
 def test_batches_of_the_users_own(dataset: Any, tmp_path: Path) -> None:
     model = classifier(wb.optimizer.SGD(0.1))
     batches = list(DataLoader(dataset, batch_size=8))
-    assert len(history(made(model, batches), tmp_path)) == 6
+    assert len(history(setup_of(model, batches), tmp_path)) == 6
     with pytest.raises(wb.errors.InvalidArgument, match="batch_size needs a DataLoader or a dataset"):
-        made(model, iter(batches), batch_size=8).start(record=False)
+        setup_of(model, iter(batches), batch_size=8).start(record=False)
     sampled = DataLoader(dataset, batch_sampler=[[0, 1], [2, 3]])
     with pytest.raises(wb.errors.InvalidArgument, match="come from a batch_sampler"):
-        made(model, sampled, batch_size=8).start(record=False)
+        setup_of(model, sampled, batch_size=8).start(record=False)

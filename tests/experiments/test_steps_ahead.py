@@ -145,13 +145,13 @@ HOW = {
 def test_what_comes_out_is_what_one_step_after_the_other_gives(
     monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
 ) -> None:
-    found = []
+    outcomes = []
     for is_ahead in (False, True):
         data = Batches(5) if how.get("data") == "stream" else None
         run, near, scope, main = trained(monkeypatch, is_ahead, **{**how, "data": data})
         run.wait(60)
-        found.append(outcome(run, scope, main))
-    assert found[0] == found[1]
+        outcomes.append(outcome(run, scope, main))
+    assert outcomes[0] == outcomes[1]
     follows = any(isinstance(schedule, ReduceOnPlateau) for schedule in main.lr_schedulers.values())
     follows_every_step = follows and "lr_step" not in how
     assert (near.most > 1) is not follows_every_step

@@ -46,13 +46,13 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_combination_once_in_order(file: Path) -> None:
-    found = swept(file)
-    assert found.trials == [{"batch_size": b, "reduce_strategy": r} for b in (8, 10) for r in ("AllReduce", "Reduce")]
-    assert [run.settings["batch_size"] for run in found.runs] == [8, 8, 10, 10]
-    assert all(run.step == 5 and run.state == "done" for run in found.runs)
-    a, b = (found.runs[n].scalars["loss"] for n in (1, 2))
+    result = swept(file)
+    assert result.trials == [{"batch_size": b, "reduce_strategy": r} for b in (8, 10) for r in ("AllReduce", "Reduce")]
+    assert [run.settings["batch_size"] for run in result.runs] == [8, 8, 10, 10]
+    assert all(run.step == 5 and run.state == "done" for run in result.runs)
+    a, b = (result.runs[n].scalars["loss"] for n in (1, 2))
     np.testing.assert_allclose(a, b, rtol=1e-5)  # AllReduce and Reduce make the same steps
-    assert "4 of 4 trials done" in repr(found)
+    assert "4 of 4 trials done" in repr(result)
 
 
 def test_a_second_call_runs_nothing_again_and_another_grid_does(file: Path) -> None:
@@ -65,13 +65,13 @@ def test_early_stop_ends_a_trial_which_is_done(file: Path) -> None:
     def enough(run: Run) -> bool:
         return run.step >= 2
 
-    found = swept(file, {"batch_size": [8, 10]}, early_stop=enough)
-    assert [(run.step, run.state) for run in found.runs] == [(2, "done")] * 2
+    result = swept(file, {"batch_size": [8, 10]}, early_stop=enough)
+    assert [(run.step, run.state) for run in result.runs] == [(2, "done")] * 2
 
 
 def test_a_trial_that_fails_is_told_and_the_others_go_on(file: Path) -> None:
-    found = swept(file, {"batch_size": [1, 8]})
-    assert list(found.failed) == [0] and [run.settings["batch_size"] for run in found.runs] == [8]
+    result = swept(file, {"batch_size": [1, 8]})
+    assert list(result.failed) == [0] and [run.settings["batch_size"] for run in result.runs] == [8]
 
 
 def test_wrong_grids_run_nothing(file: Path) -> None:

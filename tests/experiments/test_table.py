@@ -103,8 +103,8 @@ def test_every_length_is_new_once() -> None:
     ("name", "way"), [("gpt", "1 device"), ("resnet", "1 device"), ("wide", "1 device"), ("lengths", "one length")]
 )
 def test_programs_of_rows_train(name: str, way: str) -> None:
-    made = row_named(name).ways[way]()
-    losses = [float(made.step().mean()) for _ in range(6)]
+    model = row_named(name).ways[way]()
+    losses = [float(model.step().mean()) for _ in range(6)]
     assert losses[-1] < losses[0]
 
 

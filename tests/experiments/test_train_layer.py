@@ -54,9 +54,9 @@ def _quiet(recwarn: pytest.WarningsRecorder) -> Iterator[None]:
 
 
 def test_it_learns_what_a_loop_by_hand_does() -> None:
-    made, twin = Made(rows=22), Made(rows=22)  # the last batch is smaller
-    made.net.eval()
-    run = made.train(epochs=3, fetch={"accuracy": wb.metric.accuracy}).wait(60)
+    setup, twin = Made(rows=22), Made(rows=22)  # the last batch is smaller
+    setup.net.eval()
+    run = setup.train(epochs=3, fetch={"accuracy": wb.metric.accuracy}).wait(60)
     losses, accuracies = [], []
     for _ in range(3):
         for x, y in twin.batches:
@@ -68,27 +68,27 @@ def test_it_learns_what_a_loop_by_hand_does() -> None:
             twin.schedule.step()
             losses.append(loss.item())
             accuracies.append(float(wb.metric.accuracy(scores, wb.to_tensor(y))))
-    assert (run.step, run.epoch, str(run.state)) == (9, 3, "done") and made.net.training
+    assert (run.step, run.epoch, str(run.state)) == (9, 3, "done") and setup.net.training
     assert run.executor.inspection.steps == 6  # on the engine, those with eight rows
     np.testing.assert_allclose(run.history["loss"], losses, rtol=1e-4)
     np.testing.assert_allclose(run.history["accuracy"], accuracies, rtol=1e-6)
-    assert made.schedule.get_lr() == twin.schedule.get_lr() != 0.05
+    assert setup.schedule.get_lr() == twin.schedule.get_lr() != 0.05
 
 
 def test_validation_data_are_evaluated_as_after_eval() -> None:
-    made = Made(dropout=0.5)
-    made.norm.eval()
+    setup = Made(dropout=0.5)
+    setup.norm.eval()
     kept: list[Any] = []
 
     def look(run: Any) -> None:
         if run.step == 1 and not kept:
-            kept.extend([made.net[2].training, made.values()])
+            kept.extend([setup.net[2].training, setup.values()])
 
-    run = made.train(steps=4, valid=DataLoader(made.data, batch_size=10), valid_every=4, on_step=look).wait(60)
-    assert kept[0] is True and made.net[2].training and run.validated == [4]
-    made.net.eval()
-    found = [(len(x), made.loss(x, y).item()) for x, y in DataLoader(made.data, batch_size=10)]
-    mean = sum(rows * loss for rows, loss in found) / sum(rows for rows, _ in found)
+    run = setup.train(steps=4, valid=DataLoader(setup.data, batch_size=10), valid_every=4, on_step=look).wait(60)
+    assert kept[0] is True and setup.net[2].training and run.validated == [4]
+    setup.net.eval()
+    losses = [(len(x), setup.loss(x, y).item()) for x, y in DataLoader(setup.data, batch_size=10)]
+    mean = sum(rows * loss for rows, loss in losses) / sum(rows for rows, _ in losses)
     assert run.history["val_loss"] == [pytest.approx(mean, rel=1e-5)]
 
 
@@ -115,13 +115,13 @@ def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: Path, devices: in
 def test_a_checkpoint_of_a_layer_with_other_names_is_refused(
     tmp_path: Path, numbers: tuple[int, ...], said: str
 ) -> None:
-    def made(*used: int) -> Made:
+    def setup_of(*used: int) -> Made:
         with names.guard():
             parts = [nn.Linear(4, 4) for _ in range(max(used) + 1)]
         return Made(net=nn.Sequential(*[parts[k] for k in used]))
 
-    path = made(0, 1).train(steps=1).wait(60).save(tmp_path / "one.checkpoint")
-    other = made(*numbers)
+    path = setup_of(0, 1).train(steps=1).wait(60).save(tmp_path / "one.checkpoint")
+    other = setup_of(*numbers)
     with pytest.raises(wb.errors.InvalidArgument, match=f"another program than .*; {said}"):
         other.train(checkpoint=path)
 
@@ -149,18 +149,18 @@ class Wilful(nn.Layer):
         self.linear = nn.Linear(4, 2)
 
     def forward(self, x: Any) -> Any:
-        found = self.linear(x)
-        return found if float(found.sum()) > 0 else found * 2.0
+        out = self.linear(x)
+        return out if float(out.sum()) > 0 else out * 2.0
 
 
 def test_steps_that_cannot_be_recorded_run_op_by_op(tmp_path: Path) -> None:
-    made = Made(net=Wilful())
-    before = made.values()
+    setup = Made(net=Wilful())
+    before = setup.values()
     with pytest.warns(Notice, match=r"steps of Wilful cannot be recorded, and run op by op(.|\n)*test_train_layer.py"):
-        run = made.train(epochs=2, valid=made.batches)
+        run = setup.train(epochs=2, valid=setup.batches)
     run.wait(60)
     assert (run.name, run.step, run.validated) == ("Wilful", 6, [3, 6])
-    assert not any(map(np.array_equal, made.values(), before))
+    assert not any(map(np.array_equal, setup.values(), before))
     with pytest.raises(wb.errors.PreconditionNotMet, match="need steps that can be recorded"):
         run.save(tmp_path / "no.checkpoint")
     with pytest.raises(wb.errors.InvalidArgument, match="no program to show"):
@@ -170,38 +170,38 @@ def test_steps_that_cannot_be_recorded_run_op_by_op(tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [{"checkpoints": "best"}, {"checkpoint": "x"}, {"stop_on_nan": True}])
 @pytest.mark.filterwarnings("ignore")
 def test_what_needs_recorded_steps_is_refused_before_the_first(options: dict[str, Any]) -> None:
-    made = Made(net=Wilful())
-    before = made.values()
+    setup = Made(net=Wilful())
+    before = setup.values()
     with pytest.raises(wb.errors.PreconditionNotMet, match="need steps that can be recorded"):
-        made.train(**options)
+        setup.train(**options)
     with pytest.raises(wb.errors.InvalidArgument, match="several devices"):
-        made.train(devices=2)
-    assert all(map(np.array_equal, made.values(), before))
+        setup.train(devices=2)
+    assert all(map(np.array_equal, setup.values(), before))
 
 
 def test_batches_that_come_once_are_all_used() -> None:
-    made = Made()
-    assert made.train(iter(list(made.batches))).wait(60).step == 3
-    feeds = [{"input": x, "label": y} for x, y in made.batches]
-    assert made.train(feeds, steps=4).wait(60).step == 4
+    setup = Made()
+    assert setup.train(iter(list(setup.batches))).wait(60).step == 3
+    feeds = [{"input": x, "label": y} for x, y in setup.batches]
+    assert setup.train(feeds, steps=4).wait(60).step == 4
 
 
 @pytest.mark.parametrize("spoilt", [1, 2])  # the last batch is smaller
 def test_the_first_nan_is_found_and_stops_the_run(spoilt: int) -> None:
-    made = Made(rows=22)
-    batches = [(np.array(x), y) for x, y in made.batches]
+    setup = Made(rows=22)
+    batches = [(np.array(x), y) for x, y in setup.batches]
     batches[spoilt][0][5] = np.nan
-    run = made.train(batches, epochs=1, stop_on_nan=True)
+    run = setup.train(batches, epochs=1, stop_on_nan=True)
     with pytest.raises(wb.errors.EnforceNotMet, match=f"NaN from step {spoilt + 1}: it was fed as 'input', in row 5"):
         run.wait(60)
-    assert run.step == spoilt and all(np.isfinite(value).all() for value in made.values())
+    assert run.step == spoilt and all(np.isfinite(value).all() for value in setup.values())
 
 
 WRONG = {
     "no loss": ({"loss": None}, "takes loss= for a Layer"),
     "a class": ({"loss": nn.MSELoss}, r"class MSELoss; train takes an object of it: MSELoss\(\)"),
-    "no number": ({"loss": lambda made, label: made}, r"one number for a batch, got a tensor of shape \[8, 2\]"),
-    "no tensor": ({"loss": lambda made, label: 1.0}, "one number for a batch, got"),
+    "no number": ({"loss": lambda output, label: output}, r"one number for a batch, got a tensor of shape \[8, 2\]"),
+    "no tensor": ({"loss": lambda output, label: 1.0}, "one number for a batch, got"),
     "no optimizer": ({"optimizer": None}, "takes optimizer= for a Layer"),
     "startup": ({"startup": wb.static.Program()}, "takes no startup for a Layer"),
     "scope": ({"scope": wb.static.Scope()}, "takes no scope for a Layer"),
@@ -222,10 +222,10 @@ def test_what_is_wrong_is_said_at_once(case: str) -> None:
 
 
 def test_the_optimizer_has_to_be_its_own_and_the_mode_dynamic() -> None:
-    made = Made()
+    setup = Made()
     with pytest.raises(wb.errors.InvalidArgument, match="updates no parameter of Sequential"):
-        made.train(optimizer=Made().optimizer)
+        setup.train(optimizer=Made().optimizer)
     with static_mode(), pytest.raises(wb.errors.PreconditionNotMet, match="disable_static"):
-        made.train()
+        setup.train()
     with pytest.raises(wb.errors.InvalidArgument, match="are of a Layer"):
         wb.train(wb.static.Program(), [], loss=LOSS)

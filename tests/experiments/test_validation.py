@@ -83,7 +83,7 @@ def noisy() -> Model:
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_the_training_is_what_it_is_without_validation(devices: int) -> None:
-    found = []
+    outcomes = []
     for options in ({}, {"valid_every": 2}):
         model, loader = noisy(), batches()
         runner = executor(model, devices)
@@ -91,9 +91,9 @@ def test_the_training_is_what_it_is_without_validation(devices: int) -> None:
         if options:
             options = {**options, "valid": valid}
         run = trained(model, loader, steps=9, executor=runner, **options).wait(60)
-        found.append((run.history["loss"], everything(model, runner, loader)))
+        outcomes.append((run.history["loss"], everything(model, runner, loader)))
         assert valid.state_dict()["epoch"] == 0
-    assert found[0] == found[1]
+    assert outcomes[0] == outcomes[1]
     assert len(run.history["val_loss"]) == 5 and run.validated == [2, 4, 6, 8, 9]
 
 
@@ -114,23 +114,25 @@ def test_the_last_step_is_evaluated_in_the_middle_of_an_epoch() -> None:
 
 @pytest.mark.parametrize("step", [3, 4, 5, 8])
 def test_a_run_that_goes_on_evaluates_what_the_whole_one_does(step: int, tmp_path: Path) -> None:
-    path, found = tmp_path / "x.checkpoint", []
+    path, outcomes = tmp_path / "x.checkpoint", []
     for options in ({"on_step": saving(path, step)}, {"checkpoint": path}):
         model = drawing()
         run = trained(model, epochs=3, valid=DataLoader(held_out(), batch_size=8), scope=static.Scope(), **options)
         run.wait(60)
-        found.append((run.history, run.validated, run.epoch))
-    assert found[0] == found[1]
+        outcomes.append((run.history, run.validated, run.epoch))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_it_is_recorded_where_it_belongs(tmp_path: Path) -> None:
     file = tmp_path / "runs.sqlite"
     run = trained(drawing(), epochs=2, valid=DataLoader(held_out(), batch_size=8), scope=static.Scope(), record=file)
     run.wait(60)
-    (found,) = runs(file)
-    steps, values = found.curve("val_loss")
-    assert (steps.tolist(), values.tolist()) == run.curve("val_loss") and found.last == run.last
-    assert np.isnan(found.scalars["val_loss"][:3]).all() and found.value("val_loss") == run.history["val_loss"][-1]
+    (recorded,) = runs(file)
+    steps, values = recorded.curve("val_loss")
+    assert (steps.tolist(), values.tolist()) == run.curve("val_loss") and recorded.last == run.last
+    assert (
+        np.isnan(recorded.scalars["val_loss"][:3]).all() and recorded.value("val_loss") == run.history["val_loss"][-1]
+    )
 
 
 def test_nothing_fetched_evaluates_the_loss() -> None:

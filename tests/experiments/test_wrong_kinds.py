@@ -38,14 +38,14 @@ class Trained:
     def refuses(self, call: Callable[[], Any]) -> bool:
         """Whether a call is refused, as it should be; a run that begins all the same comes to its end."""
         try:
-            found = call()
+            result = call()
         except (EnforceNotMet, OSError):
             assert self.held() == self.values
             return True
-        if isinstance(found, wb.experiments.Run):
-            found.stop()
+        if isinstance(result, wb.experiments.Run):
+            result.stop()
             with contextlib.suppress(EnforceNotMet, OSError):
-                found.wait(60)
+                result.wait(60)
             self.values = self.held()
         return False
 

@@ -15,10 +15,10 @@ X = np.array([[1.0, -2.0, 3.0, 4.0], [0.5, 6.0, -7.0, 8.0], [2.0, 2.0, 2.0, 2.0]
 def run(build: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     """What a function of fed variables computes."""
     fed = [fluid.data(f"x{i}", [None, *a.shape[1:]], str(a.dtype)) for i, a in enumerate(arrays)]
-    made = build(*fed)
+    outputs = build(*fed)
     executor = fluid.Executor(fluid.CPUPlace())
     feed = {v.name: a for v, a in zip(fed, arrays)}
-    return executor.run(feed=feed, fetch_list=list(made) if isinstance(made, list | tuple) else [made])
+    return executor.run(feed=feed, fetch_list=list(outputs) if isinstance(outputs, list | tuple) else [outputs])
 
 
 def test_data_of_layers_has_a_batch_dimension_in_front_p15() -> None:
@@ -37,15 +37,15 @@ def test_fc_has_the_names_of_p4() -> None:
 def test_cross_entropy_takes_probabilities() -> None:
     p = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]], np.float32)
     hard = np.array([[1], [0], [-100]])
-    found = run(lambda p, y: [L.cross_entropy(p, y), L.cross_entropy(p, p, soft_label=True)], p, hard)
-    np.testing.assert_allclose(found[0], [[-np.log(0.8)], [-np.log(0.5)], [0]], rtol=1e-6)
+    losses = run(lambda p, y: [L.cross_entropy(p, y), L.cross_entropy(p, p, soft_label=True)], p, hard)
+    np.testing.assert_allclose(losses[0], [[-np.log(0.8)], [-np.log(0.5)], [0]], rtol=1e-6)
     soft = -(p[:2] * np.log(p[:2])).sum(1, keepdims=True)
-    np.testing.assert_allclose(found[1], [*soft, [0]], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(losses[1], [*soft, [0]], rtol=1e-6, atol=1e-7)
 
 
 def test_elementwise_axis_is_where_the_second_begins() -> None:
     x, y = np.arange(12, dtype=np.float32).reshape(2, 3, 2), np.array([1.0, 10.0, 100.0], np.float32)
-    made = [
+    outputs = [
         L.elementwise_add(a := fluid.data("a", [2, 3, 2]), b := fluid.data("b", [3]), axis=1),
         L.elementwise_mul(a, b, axis=1),
         L.elementwise_sub(a, b, axis=1, act="relu"),
@@ -53,15 +53,15 @@ def test_elementwise_axis_is_where_the_second_begins() -> None:
         L.elementwise_max(a, b, axis=1),
         L.elementwise_min(a, b, axis=1),
     ]
-    found = fluid.Executor().run(feed={"a": x, "b": y}, fetch_list=made)
+    fetched = fluid.Executor().run(feed={"a": x, "b": y}, fetch_list=outputs)
     column = y[:, None]
     wanted = [x + column, x * column, np.maximum(x - column, 0), x / column, np.maximum(x, column)]
-    for one, other in zip(found, [*wanted, np.minimum(x, column)], strict=True):
+    for one, other in zip(fetched, [*wanted, np.minimum(x, column)], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 def test_reductions_and_shapes() -> None:
-    found = run(
+    results = run(
         lambda x: [
             L.reduce_sum(x, dim=1), L.reduce_mean(x, dim=[1], keep_dim=True), L.reduce_max(x), L.reduce_min(x, dim=0),
             L.matmul(x, x, transpose_y=True, alpha=0.5), L.unsqueeze(x, axes=[1]), L.scale(x, scale=2.0, bias=1.0),
@@ -74,7 +74,7 @@ def test_reductions_and_shapes() -> None:
         X.sum(1), X.mean(1, keepdims=True), [X.max()], X.min(0), 0.5 * X @ X.T, X[:, None], 2 * X + 1, 3 * X, X[:, :2],
         X[:, 2:], np.hstack([X, X]), np.maximum(X.reshape(-1, 2), 0), X,
     ]  # fmt: skip
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(results, wanted, strict=True):
         np.testing.assert_allclose(one, np.asarray(other), rtol=1e-5)
 
 
@@ -87,19 +87,19 @@ def test_one_hot_and_pooling() -> None:
 @pytest.mark.parametrize(("kind", "reduce"), [("max", np.max), ("avg", np.mean)])
 def test_pool2d(kind: str, reduce: Any) -> None:
     image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
-    found = run(
+    pooled = run(
         lambda x: [L.pool2d(x, 2, kind, pool_stride=2), L.pool2d(x, pool_type=kind, global_pooling=True)], image
     )
     windows = image.reshape(1, 1, 2, 2, 2, 2)
-    np.testing.assert_allclose(found[0], reduce(windows, axis=(3, 5)))
-    np.testing.assert_allclose(found[1].ravel(), reduce(image))
+    np.testing.assert_allclose(pooled[0], reduce(windows, axis=(3, 5)))
+    np.testing.assert_allclose(pooled[1].ravel(), reduce(image))
 
 
 def test_dropout_scales_in_test_programs() -> None:
     out = L.dropout(fluid.data("x", [None, 4]), dropout_prob=0.25)
     test = fluid.default_main_program().clone(for_test=True)
-    (found,) = fluid.Executor().run(test, feed={"x": X}, fetch_list=[out])
-    np.testing.assert_allclose(found, 0.75 * X)
+    (output,) = fluid.Executor().run(test, feed={"x": X}, fetch_list=[out])
+    np.testing.assert_allclose(output, 0.75 * X)
 
 
 def test_what_is_not_there_says_so() -> None:
@@ -116,17 +116,17 @@ def test_what_is_not_there_says_so() -> None:
 
 def test_initializers_have_the_distributions_of_their_names() -> None:
     shape = (200, 100)
-    made = {
+    cases = {
         "constant": (fluid.initializer.Constant(2.0), 2.0, 0.0),
         "uniform": (fluid.initializer.Uniform(-3.0, 3.0, seed=7), 0.0, 3 / 3**0.5),
         "normal": (fluid.initializer.Normal(loc=1.0, scale=0.5), 1.0, 0.5),
         "xavier": (fluid.initializer.Xavier(), 0.0, (2 / 300) ** 0.5),
         "msra": (fluid.initializer.MSRA(uniform=False), 0.0, (2 / 200) ** 0.5),
     }
-    for name, (initializer, _, _) in made.items():
+    for name, (initializer, _, _) in cases.items():
         L.create_parameter(shape, "float32", name=name, default_initializer=initializer)
     fluid.Executor().run(fluid.default_startup_program())
-    for name, (_, mean, std) in made.items():
+    for name, (_, mean, std) in cases.items():
         value = np.array(fluid.global_scope().find_var(name).get_tensor())
         assert abs(value.mean() - mean) < 0.02 and abs(value.std() - std) < 0.02 * max(std, 0.1) + 1e-6, name
 
@@ -159,7 +159,7 @@ def test_programs_are_looked_at_as_in_1x() -> None:
 @pytest.mark.parametrize(("kind", "reduce"), [("max", np.max), ("avg", np.mean)])
 def test_pool2d_of_the_whole_image_with_channels_last(kind: str, reduce: Any) -> None:
     image = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype(np.float32)
-    (found,) = run(lambda x: L.pool2d(x, pool_type=kind, global_pooling=True, data_format="NHWC"), image)
-    np.testing.assert_allclose(found, reduce(image, axis=(1, 2), keepdims=True), rtol=1e-6)
+    (pooled,) = run(lambda x: L.pool2d(x, pool_type=kind, global_pooling=True, data_format="NHWC"), image)
+    np.testing.assert_allclose(pooled, reduce(image, axis=(1, 2), keepdims=True), rtol=1e-6)
     with pytest.raises(EnforceNotMet, match="NWHC"):
         L.pool2d(fluid.data("i", [1, 4, 4, 1]), global_pooling=True, data_format="NWHC")

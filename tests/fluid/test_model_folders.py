@@ -62,8 +62,8 @@ def test_an_inference_model_has_what_it_needs_and_gives_the_same(trained: fluid.
     (wanted,) = trained.run(main.clone(for_test=True), feed={"x": x}, fetch_list=[out])
     with fluid.scope_guard(fluid.Scope()):
         program, feeds, fetches = fluid.io.load_inference_model(str(tmp_path), trained)
-        (found,) = fluid.Executor().run(program, feed={feeds[0]: x}, fetch_list=fetches)
-    np.testing.assert_array_equal(found, wanted)
+        (fetched,) = fluid.Executor().run(program, feed={feeds[0]: x}, fetch_list=fetches)
+    np.testing.assert_array_equal(fetched, wanted)
 
 
 def test_wrong_arguments_fail_as_paddles_assertions_do(trained: fluid.Executor, tmp_path: Path) -> None:

@@ -85,19 +85,19 @@ def named() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("module", "name"), named())
 def test_a_name_is_there_with_its_arguments(module: str, name: str) -> None:
     path, _, arguments = name.rstrip(")").partition("(")
-    found: Any = importlib.import_module(f"workbench.fluid.{module}".rstrip("."))
+    member: Any = importlib.import_module(f"workbench.fluid.{module}".rstrip("."))
     for part in path.split("."):
-        found = getattr(found, part)
+        member = getattr(member, part)
     if arguments:
         wanted = arguments.split(",")
-        known = [one for one in inspect.signature(found).parameters if one != "self"]
+        known = [one for one in inspect.signature(member).parameters if one != "self"]
         assert known[: len(wanted)] == wanted  # by place as by name
 
 
 @pytest.mark.parametrize("maker", ROLE_MAKERS)
 def test_role_makers_have_all_methods(maker: str) -> None:
-    found = getattr(fluid.incubate.fleet.base.role_maker, maker)
-    assert [name for name in f"{_WHO} {_ENDS} {_TOGETHER}".split() if not hasattr(found, name)] == []
+    role_maker = getattr(fluid.incubate.fleet.base.role_maker, maker)
+    assert [name for name in f"{_WHO} {_ENDS} {_TOGETHER}".split() if not hasattr(role_maker, name)] == []
 
 
 @pytest.mark.parametrize("kind", ["collective", "parameter_server.distribute_transpiler"])

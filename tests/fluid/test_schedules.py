@@ -41,8 +41,8 @@ def test_p47_rates_follow_their_formulas_from_step_0(name: str) -> None:
     rate = build()
     executor = fluid.Executor()
     executor.run(fluid.default_startup_program())
-    found = [float(executor.run(fetch_list=[rate])[0][0]) for _ in range(7)]
-    np.testing.assert_allclose(found, [formula(step) for step in range(7)], rtol=1e-5, atol=1e-8)
+    rates = [float(executor.run(fetch_list=[rate])[0][0]) for _ in range(7)]
+    np.testing.assert_allclose(rates, [formula(step) for step in range(7)], rtol=1e-5, atol=1e-8)
 
 
 def model(rate: Any) -> Any:

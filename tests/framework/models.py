@@ -67,15 +67,15 @@ def nested() -> tuple[Program, Block, Block]:
     x = data("x", (-1, 4))
     outside = toys.relu(x)
     outer = program.create_block()
-    made = toys.relu(outside)
+    result = toys.relu(outside)
     inner = program.create_block()
     inner.create_var("given", (-1, 4))
     inner.inputs = ["given"]
     deep = toys.add(inner.var("given"), outside)
     program.rollback()
-    _run(outer, inner, made, deep)
+    _run(outer, inner, result, deep)
     program.rollback()
-    _run(program.global_block(), outer, x, outer.var(made.name))
+    _run(program.global_block(), outer, x, outer.var(result.name))
     return program, outer, inner
 
 

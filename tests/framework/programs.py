@@ -82,10 +82,12 @@ def _contents(draw: st.DrawFn, block: Block) -> None:
 def _variable(draw: st.DrawFn, block: Block, name: str) -> None:
     shape, dtype = draw(SHAPES), draw(DTYPES)
     if block.idx == 0 and draw(st.booleans()):
-        made = block.create_parameter(name, tuple(max(d, 0) for d in shape), dtype, trainable=draw(st.booleans()))
-        made.need_clip, made.stop_gradient = draw(st.booleans()), draw(st.booleans())
-        made.regularizer = draw(st.none() | st.builds(ToyDecay, st.floats()))
-        made.optimize_attr = draw(st.just({"learning_rate": 1.0}) | st.dictionaries(st.text(max_size=3), st.floats()))
+        parameter = block.create_parameter(name, tuple(max(d, 0) for d in shape), dtype, trainable=draw(st.booleans()))
+        parameter.need_clip, parameter.stop_gradient = draw(st.booleans()), draw(st.booleans())
+        parameter.regularizer = draw(st.none() | st.builds(ToyDecay, st.floats()))
+        parameter.optimize_attr = draw(
+            st.just({"learning_rate": 1.0}) | st.dictionaries(st.text(max_size=3), st.floats())
+        )
         return
     flags = [draw(st.booleans()) if draw(st.booleans()) else False for _ in range(4)]
     kind = draw(st.sampled_from(["dense", "dense", "rows", "stack"]))

@@ -25,8 +25,8 @@ def test_p2_a_given_name_leaves_the_counter_alone() -> None:
 
 def test_p3_p4_parameters_and_temporaries_count_under_their_layer() -> None:
     layer = generate("fc")
-    made = [generate(f"{layer}.{kind}") for kind in ("w", "b", "w", "tmp", "tmp")]
-    assert made == ["fc_0.w_0", "fc_0.b_0", "fc_0.w_1", "fc_0.tmp_0", "fc_0.tmp_1"]
+    generated = [generate(f"{layer}.{kind}") for kind in ("w", "b", "w", "tmp", "tmp")]
+    assert generated == ["fc_0.w_0", "fc_0.b_0", "fc_0.w_1", "fc_0.tmp_0", "fc_0.tmp_1"]
 
 
 def test_p5_outputs_of_one_op_share_its_layer() -> None:

@@ -51,17 +51,17 @@ class Outcome:
 def mutant(number: int, index: int) -> Mutant:
     """A mutant, by the seed of all and its own number."""
     random = Random(f"{number}/{index}")
-    count, found = len(seeds()), None
-    while found is None:
-        found = seed(random.randrange(count))
-    return Mutant(found, random)
+    count, chosen = len(seeds()), None
+    while chosen is None:
+        chosen = seed(random.randrange(count))
+    return Mutant(chosen, random)
 
 
-def run(made: Mutant, values: dict[str, np.ndarray], fetches: list[str], tape: bool) -> Outcome:
+def run(mutant: Mutant, values: dict[str, np.ndarray], fetches: list[str], tape: bool) -> Outcome:
     """One step, and what is in the scope then."""
     native = 0
     try:
-        program = read(made)
+        program = read(mutant)
         scope, block = static.Scope(), program.global_block()
         feed = {n: v for n, v in values.items() if block.var(n).is_data}
         for name in values.keys() - feed.keys():
@@ -69,26 +69,26 @@ def run(made: Mutant, values: dict[str, np.ndarray], fetches: list[str], tape: b
         with override(cpu_tape=tape), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled = static.CompiledProgram(program)
-            if made.seed.loss is not None:
-                compiled = compiled.with_data_parallel(made.seed.loss, places=static.cpu_places(made.devices))
-            found = static.Executor().run(compiled, feed=feed, fetch_list=fetches, scope=scope)
+            if mutant.seed.loss is not None:
+                compiled = compiled.with_data_parallel(mutant.seed.loss, places=static.cpu_places(mutant.devices))
+            fetched = static.Executor().run(compiled, feed=feed, fetch_list=fetches, scope=scope)
             if tape:
                 native, _ = rows_by_lowering(compiled.inspection.last)
     except Exception as error:
         return Outcome(None, error)
-    arrays = dict(zip(fetches, found, strict=True))
+    arrays = dict(zip(fetches, fetched, strict=True))
     arrays.update({f"{n} in the scope": np.array(scope.find_var(n).get_tensor()) for n in values.keys() - feed.keys()})
     return Outcome(arrays, native=native)
 
 
-def read(made: Mutant) -> Program:
-    return parse_program(made.source) if made.form == "text" else program_from_json(made.source)
+def read(mutant: Mutant) -> Program:
+    return parse_program(mutant.source) if mutant.form == "text" else program_from_json(mutant.source)
 
 
-def examine(made: Mutant) -> tuple[str, str]:
+def examine(mutant: Mutant) -> tuple[str, str]:
     """What became of a mutant: a word for it, and details."""
     try:
-        program = read(made)
+        program = read(mutant)
     except EnforceNotMet:
         return "refused when read", ""
     except Exception:
@@ -99,20 +99,20 @@ def examine(made: Mutant) -> tuple[str, str]:
         return "refused by the checker", ""
     except Exception:
         return "UNCLEAR", traceback.format_exc()
-    values, fetches = made.values(program), _fetches(made, program)
-    calls, tape = (run(made, values, fetches, tape) for tape in (False, True))
-    return _verdict(made, values, fetches, calls, tape)
+    values, fetches = mutant.values(program), _fetches(mutant, program)
+    calls, tape = (run(mutant, values, fetches, tape) for tape in (False, True))
+    return _verdict(mutant, values, fetches, calls, tape)
 
 
-def _fetches(made: Mutant, program: Program) -> list[str]:
+def _fetches(mutant: Mutant, program: Program) -> list[str]:
     block = program.global_block()
     written = [n for op in block.ops for n in op.output_arg_names if n in block.vars and block.vars[n].kind == "dense"]
     names = list(dict.fromkeys(n for n in written if not block.vars[n].persistable))
-    return Random(made.numbers).sample(names, min(len(names), 4)) + names[-2:] if names else []
+    return Random(mutant.numbers).sample(names, min(len(names), 4)) + names[-2:] if names else []
 
 
 def _verdict(
-    made: Mutant, values: dict[str, np.ndarray], fetches: list[str], calls: Outcome, tape: Outcome
+    mutant: Mutant, values: dict[str, np.ndarray], fetches: list[str], calls: Outcome, tape: Outcome
 ) -> tuple[str, str]:
     if calls.error is not None or tape.error is not None:
         if calls.error is None or tape.error is None:
@@ -124,7 +124,7 @@ def _verdict(
     if not differing:
         return ("equal, in kernels" if tape.native else "equal, by calls alone"), ""
     moved = {n: v * np.asarray(1 + 1e-6, v.dtype) if v.dtype.kind == "f" else v for n, v in values.items()}
-    nudged = run(made, moved, fetches, tape=False)
+    nudged = run(mutant, moved, fetches, tape=False)
     firm = [n for n in differing if nudged.arrays is None or _same(calls.arrays[n], nudged.arrays[n], _CLOSE)]  # type: ignore[index]
     if not firm:
         return "equal but for what the sixth digit of a feed decides", ""
@@ -147,14 +147,14 @@ class _Poisoned(CPUDevice):
     """Memory that is full of NaN at first: what is read before it is written shows."""
 
     def allocate(self, nbytes: int) -> Any:
-        made = super().allocate(nbytes)
-        made.array(0, (nbytes,), np.dtype(np.uint8))[...] = 0xFF
-        return made
+        memory = super().allocate(nbytes)
+        memory.array(0, (nbytes,), np.dtype(np.uint8))[...] = 0xFF
+        return memory
 
 
-def describe(made: Mutant) -> dict[str, Any]:
+def describe(mutant: Mutant) -> dict[str, Any]:
     """What is needed to look at a mutant without this code."""
-    return {"done": made.done, "form": made.form, "devices": made.devices, "source": made.source}
+    return {"done": mutant.done, "form": mutant.form, "devices": mutant.devices, "source": mutant.source}
 
 
 def main(number: int, first: int, count: int) -> None:
@@ -163,12 +163,12 @@ def main(number: int, first: int, count: int) -> None:
     devices._KINDS["cpu"] = _Poisoned
     np.seterr(all="ignore")
     for index in range(first, first + count):
-        made = mutant(number, index)
+        example = mutant(number, index)
         print(json.dumps({"begins": index}), flush=True)
-        verdict, details = examine(made)
-        line: dict[str, Any] = {"index": index, "verdict": verdict, "done": made.done}
+        verdict, details = examine(example)
+        line: dict[str, Any] = {"index": index, "verdict": verdict, "done": example.done}
         if verdict.isupper() or verdict.split()[0].isupper():
-            line |= {"details": details, "mutant": describe(made)}
+            line |= {"details": details, "mutant": describe(example)}
         print(json.dumps(line), flush=True)
 
 

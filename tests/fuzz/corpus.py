@@ -70,10 +70,10 @@ def _of_case(case: Case, unknown: bool) -> Seed:
                 given[name] = np.array(a)
                 inputs.setdefault(slot.name, []).append(variable)
         names = {slot: [v.name for v in variables] for slot, variables in inputs.items()}
-        made = infer_specs(case.op, block, names, case.full_attrs, None)
+        results = infer_specs(case.op, block, names, case.full_attrs, None)
         outputs = {
-            slot.name: [block.create_var(f"{slot.name.lower()}_out_{n}") for n, _ in enumerate(flat([found]))]
-            for slot, found in zip(case.op.outputs, made, strict=True)
+            slot.name: [block.create_var(f"{slot.name.lower()}_out_{n}") for n, _ in enumerate(flat([output]))]
+            for slot, output in zip(case.op.outputs, results, strict=True)
         }
         block.append_op(case.type, inputs, outputs, case.attrs)
         if case.differentiated():

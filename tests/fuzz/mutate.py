@@ -62,9 +62,9 @@ class Mutant:
         lines = [i for i, line in enumerate(text.split("\n")) if "=" in line or ":" in line]
         at, rows = self.random.choice(lines or [0]), text.split("\n")
         kind = self.random.choice(("number", "number", "number", "word", "drop", "twice"))
-        found = list(_NUMBER.finditer(rows[at]))
-        if kind == "number" and found:
-            one = self.random.choice(found)
+        numbers = list(_NUMBER.finditer(rows[at]))
+        if kind == "number" and numbers:
+            one = self.random.choice(numbers)
             rows[at] = rows[at][: one.start()] + str(self.random.choice(DIMS)) + rows[at][one.end() :]
         elif kind == "word":
             names = re.findall(r"%[\w.@]+", text)
@@ -233,11 +233,11 @@ class Mutant:
         """What is given for data and persistable variables."""
         random = Random(self.numbers)
         rng, sizes = np.random.default_rng(self.numbers), {}
-        found = {}
+        values = {}
         for variable in program.list_vars():
             if variable.is_data or variable.persistable:
-                found[variable.name] = self._value(variable, random, rng, sizes)
-        return found
+                values[variable.name] = self._value(variable, random, rng, sizes)
+        return values
 
     def _value(self, variable: Any, random: Random, rng: Any, sizes: dict[int, int]) -> np.ndarray:
         given = self.seed.given.get(variable.name)

@@ -75,31 +75,31 @@ def _clock(process: subprocess.Popen[str], hung: list[bool], patience: float) ->
 def run_all(seed: int, first: int, count: int, processes: int, folder: Path | None) -> Counter[str]:
     """How many mutants came to which end; those that are wrong are written down in the folder and told."""
     starts = range(first, first + count, BATCH)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with ThreadPoolExecutor(processes) as pool:
         batches = pool.map(lambda at: list(run_batch(seed, at, min(BATCH, first + count - at))), starts)
         for batch in batches:
             for line in batch:
-                found[line["verdict"]] += 1
+                counts[line["verdict"]] += 1
                 if line["verdict"] in WRONG:
                     _note(seed, line, folder)
-    return found
+    return counts
 
 
 def _note(seed: int, line: dict[str, Any], folder: Path | None) -> None:
     from tests.fuzz.both import describe, mutant
 
-    made = line.setdefault("mutant", None) or describe(mutant(seed, line["index"]))
-    line["mutant"] = made
-    print(f"{line['verdict']} {line['index']}: {'; '.join(made['done'])}\n{line.get('details', '')}\n", flush=True)
+    described = line.setdefault("mutant", None) or describe(mutant(seed, line["index"]))
+    line["mutant"] = described
+    print(f"{line['verdict']} {line['index']}: {'; '.join(described['done'])}\n{line.get('details', '')}\n", flush=True)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{seed}-{line['index']}.json").write_text(json.dumps(line, indent=1))
 
 
-def table(found: Counter[str]) -> str:
-    total = max(found.total(), 1)
-    return "\n".join(f"{count:7,} {100 * count / total:5.1f} %  {verdict}" for verdict, count in found.most_common())
+def table(counts: Counter[str]) -> str:
+    total = max(counts.total(), 1)
+    return "\n".join(f"{count:7,} {100 * count / total:5.1f} %  {verdict}" for verdict, count in counts.most_common())
 
 
 def main() -> int:
@@ -112,9 +112,9 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="where wrong mutants are written down")
     given = parser.parse_args()
     first, count = (given.first, given.mutants) if given.only is None else (given.only, 1)
-    found = run_all(given.seed, first, count, given.processes, given.keep)
-    print(table(found))
-    return int(any(found[word] for word in WRONG))
+    counts = run_all(given.seed, first, count, given.processes, given.keep)
+    print(table(counts))
+    return int(any(counts[word] for word in WRONG))
 
 
 if __name__ == "__main__":

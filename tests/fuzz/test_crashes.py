@@ -28,6 +28,6 @@ def test_the_rest_goes_on(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
     monkeypatch.setattr(programs, "WORKER", [sys.executable, str(tmp_path / "worker.py")])
     monkeypatch.setattr(programs, "PATIENCE", 3.0)
-    found = [(line["index"], line["verdict"]) for line in programs.run_batch(0, 0, 8)]
+    verdicts = [(line["index"], line["verdict"]) for line in programs.run_batch(0, 0, 8)]
     wrong = {3: "CRASH", 5: "HANG"}
-    assert found == [(i, wrong.get(i, "equal")) for i in range(8)]
+    assert verdicts == [(i, wrong.get(i, "equal")) for i in range(8)]

@@ -43,8 +43,8 @@ def test_forward_equals_numpy(case: C.Case) -> None:
     expected = C.run_forward(case.op, arrays, attrs)
     moved = [C.tree_map(cupy.asarray, a) for a in arrays]
     with np.errstate(all="ignore"):
-        found = case.op.forward(ArrayModule(), *moved, **extra, **attrs)
-    found = found if isinstance(found, tuple) else (found,)
-    on_host = [C.tree_map(cupy.asnumpy, value) for value in found]
+        outputs = case.op.forward(ArrayModule(), *moved, **extra, **attrs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    on_host = [C.tree_map(cupy.asnumpy, value) for value in outputs]
     for got, want in zip(C.leaves(on_host), C.leaves(expected), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

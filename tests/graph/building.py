@@ -60,11 +60,11 @@ def build(program: Any, devices: int = 2, fetches: Sequence[str] = (), **fields:
 
 def apply(graph: Graph, *passes: Pass) -> list[bool]:
     """Run passes, checking the graph after each; returns what they returned."""
-    found = []
+    changes = []
     for one in passes:
-        found.append(one(graph))
+        changes.append(one(graph))
         check_graph(graph)
-    return found
+    return changes
 
 
 def lines(graph: Graph, which: Callable[[Node], Any] = lambda node: True) -> str:
@@ -75,7 +75,7 @@ def lines(graph: Graph, which: Callable[[Node], Any] = lambda node: True) -> str
 
 def types(graph: Graph) -> dict[str, int]:
     """How many nodes there are of each type."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in graph.nodes:
-        found[node.type] = found.get(node.type, 0) + 1
-    return found
+        counts[node.type] = counts.get(node.type, 0) + 1
+    return counts

@@ -51,9 +51,9 @@ def interpret(graph: Graph, start: Callable[[Value], Any]) -> tuple[Found, Found
     return state, run.fetched
 
 
-def bits(found: tuple[Found, Found]) -> list[dict[str, Any]]:
+def bits(results: tuple[Found, Found]) -> list[dict[str, Any]]:
     """What `interpret` found, to be compared to the bit."""
-    return [{name: (a.dtype, a.shape, a.tobytes()) for name, a in part.items()} for part in found]
+    return [{name: (a.dtype, a.shape, a.tobytes()) for name, a in part.items()} for part in results]
 
 
 class _Run:
@@ -67,8 +67,8 @@ class _Run:
             return None if slot is None else [self.read(value) for value in slot]
         if slot not in self.values:
             self.values[slot] = self.start(slot)
-        found = self.values[slot]
-        return found.copy() if isinstance(found, np.ndarray) else found
+        stored = self.values[slot]
+        return stored.copy() if isinstance(stored, np.ndarray) else stored
 
     def write(self, slot: Any, result: Any) -> None:
         if isinstance(slot, list):

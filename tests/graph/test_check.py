@@ -173,10 +173,10 @@ def test_joined_nodes_are_looked_into() -> None:
     update.inputs[1].pop()
     reduce.attrs["names"].reverse()
     chain.attrs["results"].append(Expr("input", value=7))
-    found = "\n".join(problems(graph))
-    assert "lists with one entry per parameter, all equally long" in found
-    assert "the names ['fc_0.w_0@GRAD', 'fc_0.b_0@GRAD'] are not those of what it reads" in found
-    assert "has 2 expressions for 1 results" in found and "the expressions read inputs [0, 1, 7] of 2" in found
+    text = "\n".join(problems(graph))
+    assert "lists with one entry per parameter, all equally long" in text
+    assert "the names ['fc_0.w_0@GRAD', 'fc_0.b_0@GRAD'] are not those of what it reads" in text
+    assert "has 2 expressions for 1 results" in text and "the expressions read inputs [0, 1, 7] of 2" in text
 
 
 def test_a_persistable_may_be_written_without_being_read() -> None:

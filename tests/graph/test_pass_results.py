@@ -165,21 +165,21 @@ def programs(draw: st.DrawFn) -> tuple[Any, list[str], dict[str, int]]:
         known.append(main.global_block().create_parameter("weight", (1, 3), dtype))
         for _ in range(draw(st.integers(1, 14))):
             grow(draw, known)
-        made = [v for v in known if not v.is_data]
+        variables = [v for v in known if not v.is_data]
         try:
             loss = wb.mean(wb.static.nn.fc(draw(st.sampled_from(known)), 2))
             wb.optimizer.SGD(0.1).minimize(loss)
         except NotImplementedError:  # a value the gradient needs was overwritten
             pass
-    fetches = draw(st.lists(st.sampled_from([v.name for v in made]), max_size=2)) if made else []
+    fetches = draw(st.lists(st.sampled_from([v.name for v in variables]), max_size=2)) if variables else []
     read = {name for op in main.global_block().ops for name in (*op.input_arg_names, *op.output_arg_names)}
     return main, [name for name in fetches if name in read], batches
 
 
 @examples(max_examples=60)
 @given(programs(), st.integers(1, 2))
-def test_random_programs(made: Any, devices: int) -> None:
-    program, fetches, batches = made
+def test_random_programs(example: Any, devices: int) -> None:
+    program, fetches, batches = example
     start = some_values(lambda value: batches.get(value.name, 4))
     every_rewrite_keeps_the_bits(program, devices, fetches, start)
 

@@ -457,7 +457,7 @@ def test_unknown_dimensions_are_equal_only_if_they_come_from_one_place() -> None
         wb.add(h, y)
         wb.mean(h)
     graph = build(main, devices=1)
-    dims = {value.name: found for value, found in dims_of(graph).items()}
+    dims = {value.name: sizes for value, sizes in dims_of(graph).items()}
     assert dims["x"] == dims["fc_0.tmp_0"] == dims["fc_0.tmp_1"] == dims["tanh_0.tmp_0"] != dims["y"]
     assert dims["elementwise_add_0.tmp_0"][0] not in (dims["x"][0], dims["y"][0])
     assert dims["mean_0.tmp_0"] == (1,) and dims["fc_0.w_0"] == (2, 2)
@@ -562,9 +562,9 @@ def test_fuse_bn_add_act() -> None:
     program, fetches = normed("x")
     graph = build(program, 1, fetches)
     assert apply(graph, FuseBnAct(), FuseBnAddAct()) == [False, True]
-    found = types(graph)
-    assert found["fused_bn_add_activation"] == found["fused_bn_add_activation_grad"] == 1
-    assert not {"batch_norm", "elementwise_add", "relu", "relu_grad", "batch_norm_grad"} & found.keys()
+    counts = types(graph)
+    assert counts["fused_bn_add_activation"] == counts["fused_bn_add_activation_grad"] == 1
+    assert not {"batch_norm", "elementwise_add", "relu", "relu_grad", "batch_norm_grad"} & counts.keys()
 
 
 def test_a_shortcut_of_perhaps_another_batch_is_left_alone() -> None:
@@ -655,8 +655,8 @@ def test_every_switch_adds_its_passes() -> None:
 
 
 def test_reduce_mode_joins_broadcasts_and_orders_nothing() -> None:
-    found = names_of(default_passes(settings(reduce_strategy=REDUCE)))
-    assert found == ["dead_code", "recompute_late", "fuse_bn_add_act", "fuse_broadcast"]
+    pass_names = names_of(default_passes(settings(reduce_strategy=REDUCE)))
+    assert pass_names == ["dead_code", "recompute_late", "fuse_bn_add_act", "fuse_broadcast"]
 
 
 def test_drawings_are_written_at_three_points(tmp_path: Path) -> None:
@@ -696,8 +696,8 @@ def test_exact_leaves_out_what_does_not_say_that_it_is() -> None:
     strategy.exact = strategy.sync_batch_norm = True
     strategy.append_pass(drop_last)
     strategy.append_pass(_Exact())
-    found = names_of(default_passes(strategy.resolved(2)))
-    assert "mine" in found and "sync_batch_norm" in found and "drop_last" not in found
+    pass_names = names_of(default_passes(strategy.resolved(2)))
+    assert "mine" in pass_names and "sync_batch_norm" in pass_names and "drop_last" not in pass_names
 
 
 def test_what_cannot_be_called_is_no_pass() -> None:

@@ -85,8 +85,8 @@ def test_G_11_a_collective_follows_each_op_that_makes_a_parameters_gradient() ->
     assert [n.attrs["name"] for n in graph.collectives()] == [gradient for _, gradient in pairs]
     where = position(graph)
     for node in graph.collectives():
-        made = [n for n in graph.nodes if set(n.writes) & set(node.reads)]
-        assert where[node] == max(where[n] for n in made) + 1
+        writers = [n for n in graph.nodes if set(n.writes) & set(node.reads)]
+        assert where[node] == max(where[n] for n in writers) + 1
 
 
 def test_G_11_no_collective_without_a_loss_or_with_one_rank() -> None:
@@ -163,7 +163,7 @@ def test_G_15_gradient_clip_works_in_reduce_mode(clip: Any) -> None:
 
 def naive_hazards(graph: Graph) -> set[tuple[Node, Node]]:
     """G-17 said in another way: all pairs of nodes, all values."""
-    found = set()
+    pairs = set()
     for reader in graph.nodes:
         for writer in graph.nodes:
             clash = any(
@@ -173,8 +173,8 @@ def naive_hazards(graph: Graph) -> set[tuple[Node, Node]]:
             )
             direct = any(value in writer.reads for value in reader.writes)
             if clash and reader is not writer and not direct:
-                found.add((reader, writer))
-    return found
+                pairs.add((reader, writer))
+    return pairs
 
 
 @pytest.mark.parametrize("optimizer", [wb.optimizer.SGD, wb.optimizer.Adam])
@@ -234,8 +234,8 @@ def test_G_18_counting_all_reduce_mode() -> None:
     for name in ("fc_0.w_0", "fc_0.b_0", "fc_0.w_0@GRAD", "fc_0.b_0@GRAD"):
         assert versions(graph, name) == {"0.v0", "0.v1", "1.v0", "1.v1"}
     writer = Uses(graph.nodes).writer
-    made = {str(v): node.type for v, node in writer.items() if v.name == "fc_0.w_0@GRAD"}
-    assert {text: made[f"fc_0.w_0@GRAD@{text}"] for text in ("0.v0", "0.v1")} == {
+    writer_types = {str(v): node.type for v, node in writer.items() if v.name == "fc_0.w_0@GRAD"}
+    assert {text: writer_types[f"fc_0.w_0@GRAD@{text}"] for text in ("0.v0", "0.v1")} == {
         "0.v0": "mul_grad",
         "0.v1": "all_reduce",
     }

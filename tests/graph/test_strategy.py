@@ -93,10 +93,10 @@ def other(field: str) -> Any:
 
 
 def strategy(**fields: Any) -> BuildStrategy:
-    made = BuildStrategy()
+    build_strategy = BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(build_strategy, name, value)
+    return build_strategy
 
 
 def kept(value: Any) -> Any:
@@ -113,18 +113,20 @@ def test_the_fields_are_those_of_both_versions_and_ours() -> None:
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_default_is_the_documented_one(field: str) -> None:
-    made = BuildStrategy()
-    assert getattr(made, field) == DEFAULTS[field] and type(getattr(made, field)) is type(DEFAULTS[field])
-    assert not made.is_set(field)
+    build_strategy = BuildStrategy()
+    assert getattr(build_strategy, field) == DEFAULTS[field] and type(getattr(build_strategy, field)) is type(
+        DEFAULTS[field]
+    )
+    assert not build_strategy.is_set(field)
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_field_is_set_and_remembers_it(field: str) -> None:
-    made = BuildStrategy()
-    setattr(made, field, other(field))
-    assert getattr(made, field) == kept(other(field)) != DEFAULTS[field]
-    assert made.is_set(field) and getattr(BuildStrategy(), field) == DEFAULTS[field]
-    assert repr(made).startswith(f"BuildStrategy({field}=")
+    build_strategy = BuildStrategy()
+    setattr(build_strategy, field, other(field))
+    assert getattr(build_strategy, field) == kept(other(field)) != DEFAULTS[field]
+    assert build_strategy.is_set(field) and getattr(BuildStrategy(), field) == DEFAULTS[field]
+    assert repr(build_strategy).startswith(f"BuildStrategy({field}=")
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -148,22 +150,22 @@ WRONG_TYPE = {
 def wrong(field: str) -> list[Any]:
     if field in ("memory_optimize", "fuse_all_optimizer_ops"):
         return WRONG_TYPE[bool]
-    values = next(found for kind, found in WRONG_TYPE.items() if isinstance(DEFAULTS[field], kind))
+    values = next(listed for kind, listed in WRONG_TYPE.items() if isinstance(DEFAULTS[field], kind))
     others = {"reduce_strategy": [Scale.One], "gradient_scale_strategy": [Reduce]}
     return [*values, *others.get(field, [])]
 
 
 @pytest.mark.parametrize(("field", "value"), [(field, value) for field in FIELDS for value in wrong(field)])
 def test_another_type_is_refused_by_name(field: str, value: Any) -> None:
-    made = strategy(**{field: other(field)})
+    chosen = strategy(**{field: other(field)})
     with pytest.raises(InvalidType) as caught:
-        setattr(made, field, value)
+        setattr(chosen, field, value)
     text = str(caught.value)
     assert text.startswith(f"BuildStrategy.{field}\n  expected: ") and "\n  got:      " in text
     assert BuildStrategy.OPTIONS[field].rule.expected in text
     shown = f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
     assert text.endswith(shown)
-    assert getattr(made, field) == kept(other(field))
+    assert getattr(chosen, field) == kept(other(field))
 
 
 @pytest.mark.parametrize(
@@ -178,10 +180,10 @@ def test_another_type_is_refused_by_name(field: str, value: Any) -> None:
     ],
 )
 def test_a_number_out_of_range_is_refused(field: str, value: int, expected: str) -> None:
-    made = BuildStrategy()
+    build_strategy = BuildStrategy()
     with pytest.raises(InvalidArgument, match=rf"BuildStrategy.{field}\n  expected: a whole number {expected}\n"):
-        setattr(made, field, value)
-    assert not made.is_set(field)
+        setattr(build_strategy, field, value)
+    assert not build_strategy.is_set(field)
 
 
 ANYTHING = st.one_of(
@@ -193,51 +195,51 @@ ANYTHING = st.one_of(
 
 @given(st.sampled_from(FIELDS), ANYTHING)
 def test_whatever_is_assigned_is_kept_as_the_fields_type_or_refused(field: str, value: Any) -> None:
-    made = BuildStrategy()
+    build_strategy = BuildStrategy()
     try:
-        setattr(made, field, value)
+        setattr(build_strategy, field, value)
     except InvalidArgument:
-        assert getattr(made, field) == DEFAULTS[field] and not made.is_set(field)
+        assert getattr(build_strategy, field) == DEFAULTS[field] and not build_strategy.is_set(field)
         return
-    found = getattr(made, field)
+    stored = getattr(build_strategy, field)
     tristate = field in ("memory_optimize", "fuse_all_optimizer_ops")
-    assert type(found) in ((bool, type(None)) if tristate else (type(DEFAULTS[field]),))
+    assert type(stored) in ((bool, type(None)) if tristate else (type(DEFAULTS[field]),))
 
 
 def test_numpy_scalars_and_paths_are_what_they_look_like() -> None:
-    made = strategy(exact=np.True_, num_trainers=np.int32(3), debug_graphviz_path=Path("a") / "b")
-    assert made.exact is True and type(made.num_trainers) is int and made.debug_graphviz_path == str(Path("a/b"))
+    chosen = strategy(exact=np.True_, num_trainers=np.int32(3), debug_graphviz_path=Path("a") / "b")
+    assert chosen.exact is True and type(chosen.num_trainers) is int and chosen.debug_graphviz_path == str(Path("a/b"))
 
 
 @pytest.mark.parametrize(
     "field", ["fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "memory_optimize"]
 )
 def test_none_takes_a_tri_state_back(field: str) -> None:
-    made = strategy(**{field: False})
-    setattr(made, field, None)
-    assert not made.is_set(field) and getattr(made, field) == DEFAULTS[field]
+    chosen = strategy(**{field: False})
+    setattr(chosen, field, None)
+    assert not chosen.is_set(field) and getattr(chosen, field) == DEFAULTS[field]
 
 
 def test_an_unknown_field_is_an_error_with_the_closest_name() -> None:
-    made = BuildStrategy()
+    build_strategy = BuildStrategy()
     for act in (
-        lambda: setattr(made, "sync_batchnorm", True),
-        lambda: made.sync_batchnorm,  # type: ignore[attr-defined]
-        lambda: made.effect("sync_batchnorm"),
-        lambda: made.is_set("sync_batchnorm"),
+        lambda: setattr(build_strategy, "sync_batchnorm", True),
+        lambda: build_strategy.sync_batchnorm,  # type: ignore[attr-defined]
+        lambda: build_strategy.effect("sync_batchnorm"),
+        lambda: build_strategy.is_set("sync_batchnorm"),
     ):
         with pytest.raises(NotFound, match=r"no field 'sync_batchnorm'\. Did you mean 'sync_batch_norm'\?"):
             act()
-    assert not hasattr(made, "sync_batchnorm")
+    assert not hasattr(build_strategy, "sync_batchnorm")
     with pytest.raises(AttributeError):
-        made.frozen = False  # type: ignore[misc]
+        build_strategy.frozen = False  # type: ignore[misc]
 
 
 def test_enums_are_reached_through_the_class() -> None:
-    made = paddle.static.BuildStrategy()
-    made.reduce_strategy = made.ReduceStrategy.Reduce
-    made.gradient_scale_strategy = paddle.static.BuildStrategy.GradientScaleStrategy.Customized
-    assert int(made.reduce_strategy) == 1 and made.reduce_strategy.name == "Reduce"
+    build_strategy = paddle.static.BuildStrategy()
+    build_strategy.reduce_strategy = build_strategy.ReduceStrategy.Reduce
+    build_strategy.gradient_scale_strategy = paddle.static.BuildStrategy.GradientScaleStrategy.Customized
+    assert int(build_strategy.reduce_strategy) == 1 and build_strategy.reduce_strategy.name == "Reduce"
     assert [(m.name, int(m)) for m in Scale] == [
         ("CoeffNumDevice", 0), ("One", 1), ("Customized", 2), ("WeightedBySamples", 3),
     ]  # fmt: skip
@@ -247,11 +249,11 @@ def test_a_subclass_has_the_fields_and_its_own() -> None:
     class Derived(BuildStrategy):
         pass
 
-    made = Derived()
-    made.exact = True
-    assert made.resolved().exact and set(Derived.OPTIONS) == set(FIELDS)
+    derived = Derived()
+    derived.exact = True
+    assert derived.resolved().exact and set(Derived.OPTIONS) == set(FIELDS)
     with pytest.raises(AttributeError, match=r"Derived has no field 'exactly'\. Did you mean 'exact'\?"):
-        made.exactly = True  # type: ignore[attr-defined]
+        derived.exactly = True  # type: ignore[attr-defined]
 
 
 # Effects
@@ -276,8 +278,8 @@ def test_every_field_changes_the_settings_or_is_told_or_refused(field: str) -> N
 
 @pytest.mark.parametrize("field", [f for f in FIELDS if f != "fuse_broadcast_ops"])  # see below
 def test_setting_the_default_changes_nothing_and_tells_nothing(field: str) -> None:
-    made = strategy(**{field: DEFAULTS[field]})
-    assert made.freeze(2) == BuildStrategy().resolved(2)
+    chosen = strategy(**{field: DEFAULTS[field]})
+    assert chosen.freeze(2) == BuildStrategy().resolved(2)
 
 
 @pytest.mark.parametrize("field", [f for f in FIELDS if BuildStrategy.effect(f).kind == "graph"])
@@ -291,10 +293,10 @@ def test_a_field_that_acts_is_a_field_of_the_settings(field: str, mode: Any) -> 
 
 
 def test_notices_are_told_once_at_the_users_line() -> None:
-    made = strategy(remove_unnecessary_lock=False, fused_attention=True)
+    chosen = strategy(remove_unnecessary_lock=False, fused_attention=True)
     with pytest.warns(Notice) as told:
-        made.freeze(2)
-    made.freeze(4)  # told here, it would be an error
+        chosen.freeze(2)
+    chosen.freeze(4)  # told here, it would be an error
     assert [str(w.message).split(" ")[0] for w in told] == [
         "BuildStrategy.remove_unnecessary_lock", "BuildStrategy.fused_attention",
     ]  # fmt: skip
@@ -302,9 +304,9 @@ def test_notices_are_told_once_at_the_users_line() -> None:
 
 
 def test_fusing_broadcasts_without_a_mode_is_told_and_with_reduce_acts() -> None:
-    made = strategy(fuse_broadcast_ops=True)
+    chosen = strategy(fuse_broadcast_ops=True)
     with pytest.warns(Notice, match="fuse_broadcast_ops = True has no effect: only Reduce mode broadcasts"):
-        settings = made.freeze(2)
+        settings = chosen.freeze(2)
     assert not settings.fuse_broadcast_ops
     assert strategy(reduce_strategy=Reduce, fuse_broadcast_ops=True).freeze(2).fuse_broadcast_ops
 
@@ -371,18 +373,18 @@ def test_settings_do_not_change() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_explicit_settings_that_contradict_are_refused_naming_both(fields: dict[str, Any], turned: bool) -> None:
     pairs = list(fields.items())
-    made = strategy(**dict(reversed(pairs) if turned else pairs))
-    for compile_ in (lambda: made.freeze(2), made._finalize_strategy_and_create_passes):
+    chosen = strategy(**dict(reversed(pairs) if turned else pairs))
+    for compile_ in (lambda: chosen.freeze(2), chosen._finalize_strategy_and_create_passes):
         with pytest.raises(InvalidArgument, match="contradicts") as caught:
             compile_()
         for name, value in fields.items():
             shown = f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(kept(value))
             assert f"{name} = {shown}" in str(caught.value)
-        assert not made.frozen
+        assert not chosen.frozen
     first = pairs[0][0]
-    setattr(made, first, DEFAULTS[first] if first != "reduce_strategy" else other_mode(fields[first]))
+    setattr(chosen, first, DEFAULTS[first] if first != "reduce_strategy" else other_mode(fields[first]))
     if first not in ("num_trainers", "trainer_id"):
-        made._finalize_strategy_and_create_passes()
+        chosen._finalize_strategy_and_create_passes()
 
 
 def other_mode(mode: Any) -> Any:
@@ -406,20 +408,20 @@ def test_explicit_settings_that_agree_are_not(fields: dict[str, Any]) -> None:
 
 
 def test_several_trainers_need_a_process_group() -> None:
-    made = strategy(num_trainers=2, trainer_id=1)
+    chosen = strategy(num_trainers=2, trainer_id=1)
     with pytest.raises(PreconditionNotMet, match=r"process group.*FLAGS_allow_lonely_trainer"):
-        made.freeze(2)
-    assert made.resolved(2, process_group=True).num_trainers == 2
+        chosen.freeze(2)
+    assert chosen.resolved(2, process_group=True).num_trainers == 2
     with override(allow_lonely_trainer=True):
-        settings = made.freeze(2)
+        settings = chosen.freeze(2)
     assert (settings.num_trainers, settings.trainer_id) == (2, 1)
 
 
 def test_endpoints_count_the_trainers() -> None:
-    made = strategy(trainers_endpoints=["a:1", "b:1", "c:1"], trainer_id=2)
+    chosen = strategy(trainers_endpoints=["a:1", "b:1", "c:1"], trainer_id=2)
     with pytest.raises(PreconditionNotMet, match="num_trainers = 3"):
-        made.resolved()
-    assert made.resolved(process_group=True).num_trainers == 3
+        chosen.resolved()
+    assert chosen.resolved(process_group=True).num_trainers == 3
 
 
 def test_endpoints_are_not_appended_to_in_vain() -> None:
@@ -433,14 +435,14 @@ def test_a_trainer_beyond_the_number_of_trainers() -> None:
 
 
 def test_x_6_what_the_executor_is_told_replaces_the_fields_with_a_notice() -> None:
-    made = strategy(num_trainers=4, trainer_id=3)
+    chosen = strategy(num_trainers=4, trainer_id=3)
     with pytest.warns(Notice, match="num_trainers=2, trainer_id=1"):
-        made.set_trainers(2, 1)
-    assert (made.num_trainers, made.trainer_id) == (2, 1)
+        chosen.set_trainers(2, 1)
+    assert (chosen.num_trainers, chosen.trainer_id) == (2, 1)
     for wrong_pair in ((0, 0), (3, -1), (3, "x")):
         with pytest.raises(InvalidArgument):
-            made.set_trainers(*wrong_pair)  # type: ignore[arg-type]
-        assert (made.num_trainers, made.trainer_id) == (2, 1)
+            chosen.set_trainers(*wrong_pair)  # type: ignore[arg-type]
+        assert (chosen.num_trainers, chosen.trainer_id) == (2, 1)
 
 
 # Freezing
@@ -448,47 +450,47 @@ def test_x_6_what_the_executor_is_told_replaces_the_fields_with_a_notice() -> No
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_b_1_after_the_first_compile(field: str) -> None:
-    made = BuildStrategy()
-    settings = made.freeze(2)
+    build_strategy = BuildStrategy()
+    settings = build_strategy.freeze(2)
     if field in EXEMPT:
-        setattr(made, field, other(field))
-        assert getattr(made, field) == kept(other(field)) and settings == BuildStrategy().resolved(2)
+        setattr(build_strategy, field, other(field))
+        assert getattr(build_strategy, field) == kept(other(field)) and settings == BuildStrategy().resolved(2)
         assert "after the first compile" in getattr(BuildStrategy, field).__doc__
     else:
         with pytest.raises(PreconditionNotMet, match=f"BuildStrategy.{field} cannot be changed any more"):
-            setattr(made, field, other(field))
-        assert getattr(made, field) == DEFAULTS[field]
+            setattr(build_strategy, field, other(field))
+        assert getattr(build_strategy, field) == DEFAULTS[field]
 
 
 def test_paddles_way_to_freeze() -> None:
     def pass_(graph: Any) -> None: ...
 
-    made = BuildStrategy()
-    made.append_pass(pass_)
-    assert made._finalize_strategy_and_create_passes() == (pass_,) and made.frozen
+    build_strategy = BuildStrategy()
+    build_strategy.append_pass(pass_)
+    assert build_strategy._finalize_strategy_and_create_passes() == (pass_,) and build_strategy.frozen
     with pytest.raises(PreconditionNotMet):
-        made.exact = True
-    assert made._finalize_strategy_and_create_passes() == (pass_,)
+        build_strategy.exact = True
+    assert build_strategy._finalize_strategy_and_create_passes() == (pass_,)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
 def test_a_copy_can_be_changed_again(duplicate: Any) -> None:
-    made = strategy(reduce_strategy=Reduce, trainers_endpoints=["a:1"])
-    made.append_pass(len)
-    made.freeze(2)
-    new = duplicate(made)
-    assert not new.frozen and new.resolved(2) == made.resolved(2) and repr(new) == repr(made)
+    chosen = strategy(reduce_strategy=Reduce, trainers_endpoints=["a:1"])
+    chosen.append_pass(len)
+    chosen.freeze(2)
+    new = duplicate(chosen)
+    assert not new.frozen and new.resolved(2) == chosen.resolved(2) and repr(new) == repr(chosen)
     new.reduce_strategy = AllReduce
     new.append_pass(max)
-    assert made.reduce_strategy is Reduce and made.passes == (len,) and new.passes == (len, max)
+    assert chosen.reduce_strategy is Reduce and chosen.passes == (len,) and new.passes == (len, max)
 
 
 def test_passes_are_callables_and_part_of_the_settings() -> None:
-    made = BuildStrategy()
-    made.append_pass(len)
+    build_strategy = BuildStrategy()
+    build_strategy.append_pass(len)
     with pytest.raises(InvalidType, match="append_pass\n  expected: a callable\n  got:      'fuse'"):
-        made.append_pass("fuse")  # type: ignore[arg-type]
-    assert made.freeze().passes == (len,)
+        build_strategy.append_pass("fuse")  # type: ignore[arg-type]
+    assert build_strategy.freeze().passes == (len,)
     with pytest.raises(PreconditionNotMet, match="append_pass"):
-        made.append_pass(max)
-    assert made.passes == (len,)
+        build_strategy.append_pass(max)
+    assert build_strategy.passes == (len,)

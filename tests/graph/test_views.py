@@ -141,25 +141,25 @@ def test_a_file_is_replaced_and_its_folders_made(tmp_path: Path) -> None:
 def test_columns_are_json_and_say_what_the_graph_says() -> None:
     graph = build(regression((3, 2), activation="relu"), 2, ["mean_0.tmp_0"])
     add_hazard_edges(graph)
-    found = columns(graph)
-    assert json.loads(json.dumps(found)) == found
+    table = columns(graph)
+    assert json.loads(json.dumps(table)) == table
     for group in ("node", "value", "edge", "read", "write"):
-        assert len({len(column) for name, column in found.items() if name.startswith(group + "_")}) == 1
+        assert len({len(column) for name, column in table.items() if name.startswith(group + "_")}) == 1
     values = list(graph.values())
-    assert found["node_type"] == [node.type for node in graph.nodes]
-    assert found["value_name"] == [v.name for v in values]
-    pairs = zip(found["edge_source"], found["edge_target"], found["edge_kind"], strict=True)
+    assert table["node_type"] == [node.type for node in graph.nodes]
+    assert table["value_name"] == [v.name for v in values]
+    pairs = zip(table["edge_source"], table["edge_target"], table["edge_kind"], strict=True)
     assert [(graph.nodes[a], graph.nodes[b], kind) for a, b, kind in pairs] == list(edges(graph))
-    reads = zip(found["read_node"], found["read_value"], strict=True)
+    reads = zip(table["read_node"], table["read_value"], strict=True)
     assert [(graph.nodes[n], values[v]) for n, v in reads] == [(n, v) for n in graph.nodes for v in n.reads]
-    assert set(found["value_dtype"]) == {"float32"} and [-1, 2] in found["value_shape"]
+    assert set(table["value_dtype"]) == {"float32"} and [-1, 2] in table["value_shape"]
 
 
 def test_layers_fold_forward_backward_and_update() -> None:
     graph = build(regression((3, 2)), 1)
-    found = columns(graph)
+    table = columns(graph)
     layers: dict[str, set[str]] = {}
-    for kind, layer in zip(found["node_type"], found["node_layer"], strict=True):
+    for kind, layer in zip(table["node_type"], table["node_layer"], strict=True):
         layers.setdefault(layer, set()).add(kind)
     fc = {"mul", "elementwise_add", "elementwise_add_grad", "mul_grad", "sgd"}
     assert layers["fc_0"] >= fc and layers["fc_1"] >= fc and "mean" in layers["mean_0"]
@@ -184,8 +184,8 @@ def test_topological_repairs_any_order() -> None:
     right = graph.nodes
     for seed in range(20):
         graph.nodes = random.Random(seed).sample(right, len(right))
-        found = topological(graph)
-        assert sorted(map(id, found)) == sorted(map(id, right)) and in_order(found, graph)
+        ordered = topological(graph)
+        assert sorted(map(id, ordered)) == sorted(map(id, right)) and in_order(ordered, graph)
 
 
 def test_nodes_that_wait_for_each_other_are_named() -> None:
@@ -235,5 +235,5 @@ def no_numbers(column: list[Any]) -> bool:
 
 
 def test_sites_are_text() -> None:
-    found = columns(build(regression(), 1))
-    assert no_numbers(found["node_site"]) and any("building.py" in (site or "") for site in found["node_site"])
+    table = columns(build(regression(), 1))
+    assert no_numbers(table["node_site"]) and any("building.py" in (site or "") for site in table["node_site"])

@@ -63,8 +63,8 @@ def test_fit_is_the_loop_one_would_write() -> None:
             optimizer.step()
             optimizer.clear_grad()
             losses.append(float(loss))
-    found = [call[2]["loss"][0] for call in told.calls if call[0] == "train_batch_end"]
-    assert found == losses
+    fitted = [call[2]["loss"][0] for call in told.calls if call[0] == "train_batch_end"]
+    assert fitted == losses
     for name, value in net.state_dict().items():
         assert np.array_equal(value.numpy(), model.network.state_dict()[name].numpy())
 
@@ -91,13 +91,13 @@ def test_the_stages_of_a_fit() -> None:
 def test_evaluate_and_predict() -> None:
     model = prepared()
     model.fit(data(), epochs=20, batch_size=4, verbose=0)
-    found = model.evaluate(data(), batch_size=8, verbose=0)
+    evaluated = model.evaluate(data(), batch_size=8, verbose=0)
     outputs = model.predict(data(), batch_size=8, verbose=0)
     assert len(outputs) == 1 and [part.shape for part in outputs[0]] == [(8, 2), (8, 2), (4, 2)]
     (stacked,) = model.predict(data(), batch_size=8, stack_outputs=True, verbose=0)
     assert np.array_equal(stacked, np.concatenate(outputs[0]))
-    assert found["acc"] == np.mean(stacked.argmax(axis=1) == LABELS[:, 0]) > 0.9
-    assert isinstance(found["loss"], list)
+    assert evaluated["acc"] == np.mean(stacked.argmax(axis=1) == LABELS[:, 0]) > 0.9
+    assert isinstance(evaluated["loss"], list)
 
 
 def test_batches_by_hand() -> None:

@@ -74,11 +74,11 @@ def values(model: Model) -> dict[str, np.ndarray]:
 
 
 def parameters(model: Model) -> dict[str, Any]:
-    made = {name: wb.create_parameter(shape, "float32", name=name) for name, shape in model.shapes.items()}
+    created = {name: wb.create_parameter(shape, "float32", name=name) for name, shape in model.shapes.items()}
     with wb.no_grad():
         for name, value in values(model).items():
-            made[name].set_value(value)
-    return made
+            created[name].set_value(value)
+    return created
 
 
 def as_program(

@@ -32,7 +32,7 @@ def test_branches_and_loops_follow_the_values_of_every_call(make: Any) -> None:
 
 
 def test_a_step_learns_through_a_branch() -> None:
-    found = []
+    outcomes = []
     for make in (lambda f: f, wb.jit.capture):
         w = wb.create_parameter([2], "float32")
         with wb.no_grad():
@@ -48,19 +48,19 @@ def test_a_step_learns_through_a_branch() -> None:
             return loss
 
         run = make(step)
-        found.append([*(float(run(wb.to_tensor(x))) for x in ([2.0, 0.5], [0.5, 2.0], [2.0, 0.5])), *w.tolist()])
-    assert np.allclose(*found)
+        outcomes.append([*(float(run(wb.to_tensor(x))) for x in ([2.0, 0.5], [0.5, 2.0], [2.0, 0.5])), *w.tolist()])
+    assert np.allclose(*outcomes)
 
 
 @pytest.mark.parametrize("start", [1.0, 3.0, 20.0])
 def test_gradients_pass_through_loops(start: float) -> None:
-    found = []
+    gradients = []
     for make in (lambda f: f, wb.jit.to_static):
         x = wb.to_tensor([start, 0.5], stop_gradient=False)
         y = make(lambda x: wb.tanh(doubled_until(x)[1] * 0.1))(x)
         (y * y).sum().backward()
-        found.append(x.grad.numpy())
-    assert np.allclose(*found, rtol=1e-6)
+        gradients.append(x.grad.numpy())
+    assert np.allclose(*gradients, rtol=1e-6)
 
 
 def test_the_gradient_of_a_branch_that_draws_needs_the_whole_step() -> None:

@@ -59,18 +59,18 @@ def test_the_first_call_applies_whole_or_not_at_all() -> None:
     before = model.state()
     with Tripwire(None, FILES) as wire:
         model.step(wb.to_tensor(X))
-    after, found = model.state(), []
+    after, applied = model.state(), []
     for n in range(0, wire.count, 11):
         model = trained()
         with suppress(KeyboardInterrupt), Tripwire(n, FILES):  # that of a weak reference's callback is not raised
             model.step(wb.to_tensor(X))
         assert not any(isinstance(p.grad, CapturedTensor) for p in model.parameters), n
         assert model.state() in (before, after), n
-        found.append(model.state() == after)
+        applied.append(model.state() == after)
         model.parameters[0].set_value(np.array([5.0, 5.0], np.float32))
         expected = sum(p.numpy() @ X for p in model.parameters)
         assert model.step(wb.to_tensor(X)).item() == pytest.approx(expected), n
-    assert set(found) == {False, True}
+    assert set(applied) == {False, True}
 
 
 def test_gradients_are_left_for_all_parameters_or_for_none() -> None:

@@ -31,8 +31,8 @@ def test_a_captured_step_has_the_bits_of_the_static_program(model: str, optimize
     losses, weights = as_program(MODELS[model], OPTIMIZERS[optimizer], STEPS, devices)
     step, parameters = training(MODELS[model], OPTIMIZERS[optimizer])
     captured = wb.jit.capture(step, devices=devices)
-    found = run(captured, MODELS[model], STEPS)
-    assert [np.ravel(f).tobytes() for f in found] == [np.ravel(loss).tobytes() for loss in losses]
+    captured_losses = run(captured, MODELS[model], STEPS)
+    assert [np.ravel(f).tobytes() for f in captured_losses] == [np.ravel(loss).tobytes() for loss in losses]
     assert {name: p.numpy().tobytes() for name, p in parameters.items()} == {
         name: value.tobytes() for name, value in weights.items()
     }
@@ -43,10 +43,10 @@ def test_a_captured_step_has_the_bits_of_the_static_program(model: str, optimize
 def test_a_captured_step_follows_dynamic_mode(model: str) -> None:
     step, expected = training(MODELS[model], OPTIMIZERS["adam"])
     losses = run(step, MODELS[model], STEPS)
-    step, found = training(MODELS[model], OPTIMIZERS["adam"])
+    step, parameters = training(MODELS[model], OPTIMIZERS["adam"])
     assert np.allclose(run(wb.jit.capture(step), MODELS[model], STEPS), losses, rtol=1e-5, atol=1e-6)
     for name, value in expected.items():
-        assert np.allclose(found[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-5), name
+        assert np.allclose(parameters[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-5), name
 
 
 def test_two_devices_split_the_batch_and_give_a_loss_each() -> None:

@@ -34,16 +34,16 @@ def images() -> Any:
 
 @pytest.fixture
 def net(images: Any) -> Net:
-    made = Net()
-    made(images)  # the running statistics move
-    return made
+    net = Net()
+    net(images)  # the running statistics move
+    return net
 
 
 def evaluated(net: Any, x: Any) -> np.ndarray:
     net.eval()
-    found: np.ndarray = net(x).numpy()
+    outputs: np.ndarray = net(x).numpy()
     net.train()
-    return found
+    return outputs
 
 
 def test_a_layer_comes_back_as_a_layer_that_can_be_trained(net: Net, images: Any, tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_saved_layer_is_a_program_for_executors(net: Net, images: Any, tmp_pat
     with static_mode(), static.scope_guard(scope):
         executor = static.Executor()
         program, feeds, fetches = static.load_inference_model(str(tmp_path / "net"), executor)
-        (found,) = executor.run(program, feed={feeds[0]: images.numpy()}, fetch_list=fetches)
-    assert feeds == ["image"] and np.allclose(found, evaluated(net, images), rtol=1e-5, atol=1e-6)
+        (output,) = executor.run(program, feed={feeds[0]: images.numpy()}, fetch_list=fetches)
+    assert feeds == ["image"] and np.allclose(output, evaluated(net, images), rtol=1e-5, atol=1e-6)
 
 
 def test_a_program_comes_back_as_a_layer(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_program_comes_back_as_a_layer(tmp_path: Path) -> None:
         program, feeds, fetches = static.load_inference_model(tmp_path / "m", executor)
         expected = executor.run(program, feed=feed, fetch_list=fetches)
     assert feeds == ["x", "unused"] and not any("moment" in v.name for v in program.list_vars())
-    found = wb.jit.load(tmp_path / "m")(wb.ones([2, 4]), wb.ones([2, 1]))
-    assert all(np.array_equal(a.numpy(), b) for a, b in zip(found, expected, strict=True))
+    results = wb.jit.load(tmp_path / "m")(wb.ones([2, 4]), wb.ones([2, 1]))
+    assert all(np.array_equal(a.numpy(), b) for a, b in zip(results, expected, strict=True))
 
 
 def test_without_a_specification_it_is_what_it_was_called_with(net: Net, images: Any, tmp_path: Path) -> None:

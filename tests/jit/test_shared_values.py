@@ -12,10 +12,10 @@ from workbench.errors import PreconditionNotMet
 
 
 def weight(*values: float) -> Any:
-    made = wb.create_parameter([len(values)], "float32")
+    parameter = wb.create_parameter([len(values)], "float32")
     with wb.no_grad():
-        made.set_value(np.array(values, np.float32))
-    return made
+        parameter.set_value(np.array(values, np.float32))
+    return parameter
 
 
 def sgd_step(w: Any, devices: int = 1, rate: Any = 0.5) -> tuple[Any, Any]:
@@ -52,12 +52,12 @@ def test_rates_and_schedules(devices: int) -> None:
     w = weight(0.0)
     step, _ = sgd_step(w, devices, schedule)
     x = wb.ones([2, 1])
-    found = []
+    changes = []
     for _ in range(4):
         step(x)
         schedule.step()
-        found.append(-w.numpy()[0] * devices)
-    assert found == [2.0, 3.0, 3.5, 3.75]
+        changes.append(-w.numpy()[0] * devices)
+    assert changes == [2.0, 3.0, 3.5, 3.75]
     other = weight(0.0)
     step, optimizer = sgd_step(other)
     step(x)
@@ -92,8 +92,8 @@ def test_two_functions_on_two_devices_work_on_the_values_of_each_other() -> None
         one(x), two(x)
         assert w.numpy().tolist() == [0.0]
         w._put(np.array([4.0], np.float32))
-        found = [step(x).tolist() for step in ((two, one) if second_first else (one, two))]
-        assert found == [[4.0, 4.0], [3.5, 3.5]] and w.numpy().tolist() == [3.0]
+        results = [step(x).tolist() for step in ((two, one) if second_first else (one, two))]
+        assert results == [[4.0, 4.0], [3.5, 3.5]] and w.numpy().tolist() == [3.0]
 
 
 def test_views_of_a_parameter_follow_a_captured_step() -> None:
@@ -186,9 +186,11 @@ def test_what_a_function_returns_keeps_its_structure() -> None:
     captured = wb.jit.capture(
         lambda x, pair: {"y": [x + 1, (x, "text")], "w": w, "pair": pair[0] * pair[1], "none": None}
     )
-    found = captured(wb.ones([1]), (wb.ones([1]), np.full(1, 3.0, np.float32)))
-    assert found["y"][0].tolist() == [2.0] and found["y"][1][0].tolist() == [1.0] and found["y"][1][1] == "text"
-    assert found["w"] is w and found["pair"].tolist() == [3.0] and found["none"] is None
+    returned = captured(wb.ones([1]), (wb.ones([1]), np.full(1, 3.0, np.float32)))
+    assert (
+        returned["y"][0].tolist() == [2.0] and returned["y"][1][0].tolist() == [1.0] and returned["y"][1][1] == "text"
+    )
+    assert returned["w"] is w and returned["pair"].tolist() == [3.0] and returned["none"] is None
 
 
 def test_the_same_tensor_twice() -> None:

@@ -26,8 +26,8 @@ class Net(nn.Layer):
 
 
 def batch(rows: int, seed: int = 0, wants: bool = True) -> Any:
-    made = np.random.default_rng(seed).standard_normal((rows, 4)).astype(np.float32)
-    return wb.to_tensor(made, stop_gradient=not wants)
+    numbers = np.random.default_rng(seed).standard_normal((rows, 4)).astype(np.float32)
+    return wb.to_tensor(numbers, stop_gradient=not wants)
 
 
 def two_steps(is_static: bool) -> list[np.ndarray]:
@@ -37,17 +37,17 @@ def two_steps(is_static: bool) -> list[np.ndarray]:
         assert wb.jit.to_static(net) is net
     x = batch(6)
     for _ in range(2):
-        found = net(x)
-        (found["out"].sum() + found["mean"][0] * 3).backward()
+        outputs = net(x)
+        (outputs["out"].sum() + outputs["mean"][0] * 3).backward()
     with_gradients = [p for p in net.parameters() if p.grad is not None]
     assert len(with_gradients) == 6
-    values = [found["out"], x.grad, *(p.grad for p in with_gradients), *net.parameters()]
+    values = [outputs["out"], x.grad, *(p.grad for p in with_gradients), *net.parameters()]
     return [v.numpy() for v in values]
 
 
 def test_a_layer_has_the_gradients_of_dynamic_mode() -> None:
-    for expected, found in zip(two_steps(False), two_steps(True), strict=True):
-        assert np.allclose(found, expected, rtol=1e-4, atol=1e-5)
+    for expected, value in zip(two_steps(False), two_steps(True), strict=True):
+        assert np.allclose(value, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "dropout"])
@@ -59,8 +59,8 @@ def test_a_loss_has_the_gradients_of_dynamic_mode(model: str) -> None:
         loss = make(lambda x, y, p=p: model_.loss(p, x, y))(wb.to_tensor(model_.x), wb.to_tensor(LABELS))
         (loss * 2).backward()
         results.append([loss.numpy(), *(p[name].grad.numpy() for name in p)])
-    for expected, found in zip(*results, strict=True):
-        assert np.allclose(found, expected, rtol=1e-4, atol=1e-6)
+    for expected, value in zip(*results, strict=True):
+        assert np.allclose(value, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_dropout_keeps_its_mask_for_the_gradient() -> None:

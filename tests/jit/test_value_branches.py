@@ -182,8 +182,8 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-def values(found: Any) -> list[Any]:
-    parts = found if isinstance(found, list | tuple) else [found]
+def values(result: Any) -> list[Any]:
+    parts = result if isinstance(result, list | tuple) else [result]
     return [np.asarray(wb.to_tensor(part).numpy()).tolist() for part in parts]
 
 
@@ -198,18 +198,18 @@ def test_a_function_follows_the_values_of_every_call(function: Callable[..., Any
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("point", POINTS[:3])
 def test_gradients_pass_through_what_was_done(function: Callable[..., Any], point: list[float]) -> None:
-    found = []
+    gradients = []
     for called in (function, wb.jit.to_static(function)):
         x = wb.to_tensor(point, stop_gradient=False)
         y = called(x)
         y = y[0] if isinstance(y, tuple) else y
         (y * y).sum().backward()
-        found.append(x.grad.numpy())
-    assert np.allclose(*found, rtol=1e-6)
+        gradients.append(x.grad.numpy())
+    assert np.allclose(*gradients, rtol=1e-6)
 
 
 def test_a_layer_with_branches_learns() -> None:
-    found = []
+    curves = []
     for make in (lambda layer: layer, wb.jit.to_static):
         wb.seed(3)
         layer = make(Gated())
@@ -221,8 +221,8 @@ def test_a_layer_with_branches_learns() -> None:
             updates.step()
             updates.clear_grad()
             losses.append(float(loss))
-        found.append(losses)
-    assert np.allclose(*found, rtol=1e-5)
+        curves.append(losses)
+    assert np.allclose(*curves, rtol=1e-5)
 
 
 def test_functions_stay_as_they_were_written() -> None:
@@ -374,14 +374,14 @@ def test_what_is_loaded_has_its_branches_and_their_gradients(function: Callable[
     wb.jit.save(wb.jit.to_static(function, input_spec=[wb.static.InputSpec([2])]), str(tmp_path / "model"))
     loaded = wb.jit.load(str(tmp_path / "model"))
     for point in POINTS[:3]:
-        found = []
+        results = []
         for called in (function, loaded):
             x = wb.to_tensor(point, stop_gradient=False)
             y = called(x)
             y = y[0] if isinstance(y, list | tuple) else y
             y.sum().backward()
-            found += [y.numpy(), x.grad.numpy()]
-        assert np.allclose(found[:2], found[2:], rtol=1e-6), point
+            results += [y.numpy(), x.grad.numpy()]
+        assert np.allclose(results[:2], results[2:], rtol=1e-6), point
 
 
 def test_what_is_saved_has_its_branches(tmp_path: Any) -> None:
@@ -392,8 +392,8 @@ def test_what_is_saved_has_its_branches(tmp_path: Any) -> None:
         exe = wb.static.Executor()
         program, feeds, fetches = wb.static.load_inference_model(str(tmp_path / "model"), exe)
         for point in POINTS:
-            (found,) = exe.run(program, feed={feeds[0]: np.array(point, np.float32)}, fetch_list=fetches)
+            (fetched,) = exe.run(program, feed={feeds[0]: np.array(point, np.float32)}, fetch_list=fetches)
             mean = np.mean(np.float32(point))
-            assert np.allclose(found, (np.float32(point) + (-1 if mean < 0 else 1)) * 2)
+            assert np.allclose(fetched, (np.float32(point) + (-1 if mean < 0 else 1)) * 2)
     finally:
         wb.disable_static()

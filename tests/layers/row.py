@@ -50,10 +50,10 @@ class Row:
         return [x.astype(np.float32) if x.dtype == np.float64 else x for x in given]
 
     def layer(self) -> Any:
-        made = self.make()
+        layer = self.make()
         if not self.training:
-            made.eval()
-        return made
+            layer.eval()
+        return layer
 
 
 def some_values(layer: Any) -> dict[str, np.ndarray]:
@@ -120,24 +120,24 @@ def in_static_mode(row: Row) -> Result:
         outputs = flat(row.call(layer, *feeds))
         parameters = {name: p for name, p in layer.named_parameters() if not p.stop_gradient}
         leaves = {**{i: x for i, x in enumerate(feeds) if not x.stop_gradient}, **parameters}
-        found: list[Any] = [None] * len(leaves)
+        slopes: list[Any] = [None] * len(leaves)
         weights = {f"weight_{i}": weight(i, y) for i, y in enumerate(shapes_of(row)) if is_float(outputs[i])}
         if row.differentiable:
             seeds = [wb.static.data(name, list(value.shape), "float32") for name, value in weights.items()]
             kept = [y for y in outputs if is_float(y)]
             total = wb.add_n([(y * w).sum() for y, w in zip(kept, seeds, strict=True)])
-            found = wb.static.gradients(total, list(leaves.values()))
+            slopes = wb.static.gradients(total, list(leaves.values()))
         executor = wb.static.Executor()
         if startup.global_block().ops:
             executor.run(startup)
         layer.set_state_dict(some_values(layer))
         state = layer.state_dict()
-        fetch = [*outputs, *(g for g in found if g is not None)]
+        fetch = [*outputs, *(g for g in slopes if g is not None)]
         feed = {f"input_{i}": x for i, x in enumerate(arrays)}
         fetched = executor.run(main, feed={**feed, **(weights if row.differentiable else {})}, fetch_list=fetch)
         values = {name: np.array(scope.find_var(v.name).get_tensor()) for name, v in state.items()}
     rest = iter(fetched[len(outputs) :])
-    gradients = {key: next(rest) for key, g in zip(leaves, found, strict=True) if g is not None}
+    gradients = {key: next(rest) for key, g in zip(leaves, slopes, strict=True) if g is not None}
     return Result(fetched[: len(outputs)], gradients, values)
 
 

@@ -28,9 +28,9 @@ def test_statistics_of_all_devices_together(sync: bool) -> None:
         executor = wb.static.ParallelExecutor(
             use_cuda=False, loss_name=loss.name, main_program=main, scope=scope, build_strategy=strategy
         )
-        found = executor.run([out.name], feed={"x": X})[0]
+        normed = executor.run([out.name], feed={"x": X})[0]
         running = np.array(scope.find_var(net._mean.name).get_tensor())
     parts = [X] if sync else [X[:4], X[4:]]
     wanted = [(part - part.mean(0)) / np.sqrt(part.var(0) + 1e-5) for part in parts]
-    np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(normed, np.concatenate(wanted), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(running, 0.1 * parts[0].mean(0), rtol=1e-5)

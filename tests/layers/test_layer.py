@@ -132,14 +132,14 @@ def test_sublayers_are_layers() -> None:
 
 
 def test_parameters_are_named_after_their_layer_in_both_modes() -> None:
-    def made() -> list[str]:
+    def parameter_names() -> list[str]:
         layers = [nn.Linear(2, 3), nn.Linear(3, 2), nn.BatchNorm2D(2), nn.PReLU(), nn.Conv1DTranspose(2, 2, 1)]
         return [p.name for layer in layers for p in layer.parameters()]
 
     with names.guard():
-        at_once = made()
+        at_once = parameter_names()
     with program():
-        assert made() == at_once
+        assert parameter_names() == at_once
     assert at_once == [
         "linear_0.w_0", "linear_0.b_0", "linear_1.w_0", "linear_1.b_0", "batch_norm2d_0.w_0", "batch_norm2d_0.b_0",
         "batch_norm2d_0.w_1", "batch_norm2d_0.w_2", "p_re_lu_0.w_0", "conv1d_transpose_0.w_0", "conv1d_transpose_0.b_0",
@@ -148,8 +148,10 @@ def test_parameters_are_named_after_their_layer_in_both_modes() -> None:
 
 def test_full_names_count_classes_in_snake_case() -> None:
     with names.guard():
-        found = [layer.full_name() for layer in (nn.BiRNN(nn.GRUCell(1, 1), nn.GRUCell(1, 1)), Net(), nn.Layer("own"))]
-    assert found == ["bi_rnn_0", "net_0", "own_0"]
+        full_names = [
+            layer.full_name() for layer in (nn.BiRNN(nn.GRUCell(1, 1), nn.GRUCell(1, 1)), Net(), nn.Layer("own"))
+        ]
+    assert full_names == ["bi_rnn_0", "net_0", "own_0"]
 
 
 def test_create_parameter() -> None:
@@ -172,8 +174,8 @@ def test_create_tensor() -> None:
     with names.guard():
         layer = nn.Layer()
         assert layer.create_tensor(name="t").name == "layer_0.t"
-        made = layer.create_variable(persistable=True, dtype="int64")
-    assert made.persistable and made.dtype == "int64" and made.name == "layer_0._generated_var_0"
+        variable = layer.create_variable(persistable=True, dtype="int64")
+    assert variable.persistable and variable.dtype == "int64" and variable.name == "layer_0._generated_var_0"
 
 
 def test_the_global_initializer_is_used_in_both_modes() -> None:
@@ -311,11 +313,11 @@ def test_running_statistics_have_no_history() -> None:
 )
 def test_a_step_leaves_no_cycles(layer: Any) -> None:
     """What a call and its backward make is freed without the garbage collector."""
-    made, x = layer(), wb.rand([2, 5, 4])
+    net, x = layer(), wb.rand([2, 5, 4])
 
     def step() -> None:
-        found = made(x)
-        (found[0] if isinstance(found, tuple) else found).sum().backward()
+        result = net(x)
+        (result[0] if isinstance(result, tuple) else result).sum().backward()
 
     def left() -> int:
         step()
@@ -338,13 +340,13 @@ def test_a_net_learns() -> None:
     y = (x * x).sum(axis=1, keepdim=True)
     losses = []
     for _ in range(60):
-        found = loss(net(x), y)
-        found.backward()
+        error = loss(net(x), y)
+        error.backward()
         with wb.no_grad():
             for p in net.parameters():
                 p.set_value(p - p.grad * 0.1)
         net.clear_gradients()
-        losses.append(found.item())
+        losses.append(error.item())
     assert losses[-1] < losses[0] / 4
     wb.seed(0)
 

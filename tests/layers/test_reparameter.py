@@ -145,16 +145,16 @@ def test_what_cannot_be_normalised(normalise: Any) -> None:
 
 @pytest.mark.parametrize(("layer", "rows"), [(lambda: nn.Linear(3, 5), 5), (lambda: nn.Conv2D(2, 3, 2), 3)])
 def test_spectral_norm_divides_by_the_largest_singular_value(layer: Any, rows: int) -> None:
-    made = layer()
-    weight = made.weight.numpy()
-    utils.spectral_norm(made, n_power_iterations=50)
-    matrix = weight.T if isinstance(made, nn.Linear) else weight.reshape(3, -1)
-    x = wb.ones([1, 3] if isinstance(made, nn.Linear) else [1, 2, 4, 4])
-    made(x).sum().backward()
-    np.testing.assert_allclose(made.weight.numpy(), weight / np.linalg.norm(matrix, 2), rtol=1e-4, atol=1e-6)
-    assert list(made.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
-    assert [name for name, _ in made.named_parameters()] == ["bias", "weight_orig"]
-    assert made.weight_u.shape == [rows] and made.weight_orig.grad is not None
+    built = layer()
+    weight = built.weight.numpy()
+    utils.spectral_norm(built, n_power_iterations=50)
+    matrix = weight.T if isinstance(built, nn.Linear) else weight.reshape(3, -1)
+    x = wb.ones([1, 3] if isinstance(built, nn.Linear) else [1, 2, 4, 4])
+    built(x).sum().backward()
+    np.testing.assert_allclose(built.weight.numpy(), weight / np.linalg.norm(matrix, 2), rtol=1e-4, atol=1e-6)
+    assert list(built.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
+    assert [name for name, _ in built.named_parameters()] == ["bias", "weight_orig"]
+    assert built.weight_u.shape == [rows] and built.weight_orig.grad is not None
 
 
 def test_spectral_norm_stands_still_in_use() -> None:

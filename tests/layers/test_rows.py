@@ -39,10 +39,10 @@ def test_every_class_has_a_row() -> None:
 @over_rows
 def test_outputs_are_those_of_the_reference(name: str) -> None:
     row = ROWS[name]
-    found = at_once(name)
+    computed = at_once(name)
     wanted = rows.flat(row.ref(rows.reference_values(row), *rows.reference_inputs(row)))
-    assert len(found.outputs) == len(wanted)
-    for got, want in zip(found.outputs, wanted, strict=True):
+    assert len(computed.outputs) == len(wanted)
+    for got, want in zip(computed.outputs, wanted, strict=True):
         assert got.shape == np.shape(want)
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, want, **row.tolerance)
@@ -53,20 +53,20 @@ def test_values_afterwards(name: str) -> None:
     row = ROWS[name]
     values = rows.reference_values(row)
     wanted = {**values, **(row.after(values, *rows.reference_inputs(row)) if row.after else {})}
-    found = at_once(name).values
-    assert found.keys() == wanted.keys()
+    changed = at_once(name).values
+    assert changed.keys() == wanted.keys()
     for key, want in wanted.items():
-        np.testing.assert_allclose(found[key], want, rtol=2e-6, atol=1e-7)
+        np.testing.assert_allclose(changed[key], want, rtol=2e-6, atol=1e-7)
 
 
 @over_rows
 def test_gradients_are_slopes(name: str) -> None:
     """Along one random direction through all inputs and parameters at once, in the reference."""
     row = ROWS[name]
-    found = at_once(name).gradients
+    gradients = at_once(name).gradients
     rng = np.random.default_rng(3)
     values, inputs = rows.reference_values(row), rows.reference_inputs(row)
-    directions = {key: rng.standard_normal(g.shape) for key, g in found.items()}
+    directions = {key: rng.standard_normal(g.shape) for key, g in gradients.items()}
 
     def total(step: float) -> float:
         moved = {k: v + step * directions[k] if k in directions else v for k, v in values.items()}
@@ -75,8 +75,8 @@ def test_gradients_are_slopes(name: str) -> None:
         return float(sum((y * rows.weight(i, np.shape(y))).sum() for i, y in enumerate(outputs)))
 
     slope = (total(1e-5) - total(-1e-5)) / 2e-5
-    got = sum(float((g * directions[key]).sum()) for key, g in found.items())
-    size = sum(float(np.abs(g * directions[key]).sum()) for key, g in found.items())
+    got = sum(float((g * directions[key]).sum()) for key, g in gradients.items())
+    size = sum(float(np.abs(g * directions[key]).sum()) for key, g in gradients.items())
     assert got == pytest.approx(slope, abs=2e-4 * size + 1e-5)
 
 

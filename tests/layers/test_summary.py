@@ -21,9 +21,9 @@ def lenet() -> Any:
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     with names.guard():
         net = lenet()
-        found = wb.summary(net, (None, 1, 28, 28))
+        counts = wb.summary(net, (None, 1, 28, 28))
     parameters = 6 * 9 + 6 + 1014 * 10 + 10
-    assert found == {"total_params": parameters, "trainable_params": parameters}
+    assert counts == {"total_params": parameters, "trainable_params": parameters}
     outputs = 2 * 4 * (6 * 26 * 26 * 2 + 6 * 13 * 13 + 1014 + 10) / 1024**2
     assert capsys.readouterr().out.splitlines() == [
         "-" * 75,
@@ -63,12 +63,12 @@ def test_wide_rows_and_parameters_that_are_not_trained(capsys: pytest.CaptureFix
     with names.guard():
         net = Classifier()
         net.fc.bias.trainable = False
-        found = wb.summary(net, (3, 5), dtypes="int64")
+        counts = wb.summary(net, (3, 5), dtypes="int64")
     lines = capsys.readouterr().out.splitlines()
     shape = "[[3, 5, 8], [[1, 3, 8], [1, 3, 8]]]"
     assert f"{'LSTM-1':^15} {'[[3, 5, 4]]':^20} {shape} {'448':^15}" in lines
     assert lines[0] == "-" * (75 + len(shape) - 20) and "Non-trainable params: 6" in lines
-    assert found == {"total_params": 514, "trainable_params": 508}
+    assert counts == {"total_params": 514, "trainable_params": 508}
     assert [line.split()[0] for line in lines[3:7]] == ["Embedding-1", "LSTM-1", "Linear-1", "BatchNorm1D-1"]
 
 

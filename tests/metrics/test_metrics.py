@@ -51,16 +51,16 @@ def test_accuracy(form: str, wrap: Any) -> None:
     scores, labels = rng.random((10, 4)).astype(np.float32), rng.integers(0, 4, 10)
     given_labels = {"classes": labels, "column": labels[:, None], "one_hot": np.eye(4, dtype=np.float32)[labels]}[form]
     accuracy = wb.metric.Accuracy(topk=(1, 3))
-    found = []
+    updates = []
     for part in (slice(0, 7), slice(7, 10)):
         correct = accuracy.compute(wb.to_tensor(scores[part]), wb.to_tensor(given_labels[part]))
-        found.append(accuracy.update(wrap(np.asarray(correct))))
+        updates.append(accuracy.update(wrap(np.asarray(correct))))
     expected = [
         reference.top_k_accuracy_score(labels, scores, k=1, labels=range(4)),
         reference.top_k_accuracy_score(labels, scores, k=3, labels=range(4)),
     ]
     assert accuracy.accumulate() == pytest.approx(expected)
-    assert found[1][0] == pytest.approx(np.mean(scores[7:].argmax(1) == labels[7:]))
+    assert updates[1][0] == pytest.approx(np.mean(scores[7:].argmax(1) == labels[7:]))
     assert accuracy.name() == ["acc_top1", "acc_top3"] and wb.metric.Accuracy(name="a").name() == ["a"]
     accuracy.reset()
     assert accuracy.accumulate() == [0.0, 0.0]

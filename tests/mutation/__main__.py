@@ -66,16 +66,16 @@ def _parser() -> argparse.ArgumentParser:
 def _try_all(mutants: Sequence[Mutant], root: Path, folder: Path, jobs: int) -> dict[Mutant, Verdict] | None:
     """The verdict on each; None if the tests fail without a fault."""
     copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
-    made = [Copy(root, folder / str(i)) for i in range(max(min(jobs, len(mutants)), 1))]
-    heard = _listen(mutants, made)
+    trees = [Copy(root, folder / str(i)) for i in range(max(min(jobs, len(mutants)), 1))]
+    heard = _listen(mutants, trees)
     if heard.failed:
         print(f"without any fault {heard.failed} fails{' or ' * bool(heard.how)}{heard.how}:\n{heard.text}", flush=True)
         return None
     print(f"{len(heard.passed)} tests pass; {len(mutants)} faults", flush=True)
-    for copy in made:
+    for copy in trees:
         copies.put(copy)
     verdicts: dict[Mutant, Verdict] = {}
-    with ThreadPoolExecutor(len(made)) as pool:
+    with ThreadPoolExecutor(len(trees)) as pool:
         tries = {pool.submit(_try, mutant, copies, heard): mutant for mutant in mutants}
         try:
             for number, done in enumerate(as_completed(tries), 1):
@@ -84,7 +84,7 @@ def _try_all(mutants: Sequence[Mutant], root: Path, folder: Path, jobs: int) -> 
                 print(f"{number:4}/{len(tries)}  {mutant}\n           {': '.join(verdicts[mutant])}", flush=True)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for copy in made:
+            for copy in trees:
                 copy.stop()
             raise
     return verdicts
@@ -97,7 +97,7 @@ def _listen(mutants: Sequence[Mutant], copies: Sequence[Copy]) -> Ran:
     with ThreadPoolExecutor(len(copies)) as pool:
         shares = [files[i :: len(copies)] for i in range(min(len(copies), len(files)))]
         runs = list(pool.map(lambda c, f: c.run(f, _LISTENING, listen=modules), copies, shares))
-    passed = {test: found for run in runs for test, found in run.passed.items()}
+    passed = {test: reached for run in runs for test, reached in run.passed.items()}
     worst = next((run for run in runs if run.failed), runs[0])
     return Ran(passed, worst.failed, worst.how, worst.text)
 

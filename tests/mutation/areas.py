@@ -31,15 +31,15 @@ class Area:
         Raises:
             LookupError: nothing, or more than one module, defines a name.
         """
-        found: dict[Path, None] = {}
+        sources: dict[Path, None] = {}
         for name in self.holds:
             pattern = re.compile(rf"^(?:class|def) {name}\b", re.MULTILINE)
             paths = [p for p in sorted((root / PACKAGE).rglob("*.py")) if pattern.search(p.read_text("utf-8"))]
             if len(paths) != 1:
                 where = ", ".join(str(p.relative_to(root)) for p in paths) or "nowhere"
                 raise LookupError(f"area {self.name!r} holds {name!r}, which one module should define; found: {where}")
-            found[paths[0].relative_to(root)] = None
-        return list(found)
+            sources[paths[0].relative_to(root)] = None
+        return list(sources)
 
 
 PACKAGE = "workbench"

@@ -59,7 +59,7 @@ class Change:
 def changes(source: bytes) -> list[Change]:
     """All faults the rules make in the functions of a module."""
     places = _Places(source)
-    found: list[Change] = []
+    possible: list[Change] = []
     seen: Counter[tuple[str, str, str, str]] = Counter()
     for function, body in functions(source):
         if function.rpartition(".")[2] in _TOLD:
@@ -67,9 +67,9 @@ def changes(source: bytes) -> list[Change]:
         for rule, node, after in _edits(function, body):
             before, text = ast.unparse(node), after if isinstance(node, ast.stmt) else f"({after})"
             told = function, rule, before, after
-            found.append(Change(*told, seen[told], *places.of(node), text))
+            possible.append(Change(*told, seen[told], *places.of(node), text))
             seen[told] += 1
-    return found
+    return possible
 
 
 def replaced(source: bytes, function: str, before: str, after: str) -> list[Change]:
@@ -80,15 +80,15 @@ def replaced(source: bytes, function: str, before: str, after: str) -> list[Chan
         before: a statement or an expression, however it is written. after: what stands there instead.
     """
     kind = ast.stmt if after == "pass" or not _is_expression(before) else ast.expr
-    places, wanted, found = _Places(source), ast.unparse(ast.parse(before)), []
+    places, wanted, possible = _Places(source), ast.unparse(ast.parse(before)), []
     for name, body in functions(source):
         if not f".{name}".endswith(f".{function}"):
             continue
         for node in _own(body):
             if isinstance(node, kind) and ast.unparse(node) == wanted:
                 text = after if kind is ast.stmt else f"({after})"
-                found.append(Change(name, "named", wanted, after, len(found), *places.of(node), text))
-    return found
+                possible.append(Change(name, "named", wanted, after, len(possible), *places.of(node), text))
+    return possible
 
 
 @cache

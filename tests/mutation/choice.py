@@ -40,12 +40,12 @@ class Mutant:
     def reached_by(self, passed: Mapping[str, tuple[float, frozenset[str]]]) -> list[str]:
         """The tests that call its function: the likeliest file first, of a file the quickest first."""
         rank = {name.split("::")[0]: number for number, name in reversed(list(enumerate(self.tests)))}
-        found = [
+        ranked = [
             (rank[file], seconds, test)
             for test, (seconds, reached) in passed.items()
             if (file := test.split("::")[0]) in rank and self.change.function in reached
         ]
-        return [test for _, _, test in sorted(found)]
+        return [test for _, _, test in sorted(ranked)]
 
     def __str__(self) -> str:
         what = f'"{self.name}"' if self.name else self.change.rule
@@ -80,15 +80,17 @@ def _named(root: Path, area: Area) -> Iterator[Mutant]:
 
 def _find(root: Path, known: Named) -> tuple[Path, Change]:
     """The one place where a named fault can be made."""
-    found = []
+    matches = []
     for path in sorted((root / PACKAGE).rglob("*.py")):
         source = path.read_bytes()
         if known.function.rpartition(".")[2].encode() in source:
-            found += [(path.relative_to(root), c) for c in replaced(source, known.function, known.before, known.after)]
-    if len(found) != 1:
-        where = f"in {len(found)} places" if found else "nowhere"
+            matches += [
+                (path.relative_to(root), c) for c in replaced(source, known.function, known.before, known.after)
+            ]
+    if len(matches) != 1:
+        where = f"in {len(matches)} places" if matches else "nowhere"
         raise LookupError(f"{known.name!r}: {known.before!r} stands {where} in a function {known.function!r}")
-    return found[0]
+    return matches[0]
 
 
 def _by_rule(root: Path, area: Area, seed: str) -> list[Mutant]:
@@ -104,10 +106,10 @@ def _by_rule(root: Path, area: Area, seed: str) -> list[Mutant]:
         for entries in filter(None, queues):
             _, path, change = entries.pop()
             if per_function[change.function] < _PER_FUNCTION and len(chosen) < area.count:
-                made = _mutant(root, area, "", path, change)
-                if _can_be_read(made.source):
+                mutant = _mutant(root, area, "", path, change)
+                if _can_be_read(mutant.source):
                     per_function[change.function] += 1
-                    chosen.append(made)
+                    chosen.append(mutant)
     return chosen
 
 

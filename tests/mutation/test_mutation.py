@@ -81,7 +81,7 @@ def named(monkeypatch: Patch, *known: Named) -> None:
 
 def test_faults_are_single_nodes_of_functions_and_nothing_else() -> None:
     source = CODE.encode()
-    found = {(c.function, c.rule, c.before, c.after) for c in changes(source)}
+    faults = {(c.function, c.rule, c.before, c.after) for c in changes(source)}
     assert {
         ("clamp", "condition negated", "x < low", "not (x < low)"),
         ("clamp", "guard dropped", "x < low", "False"),
@@ -90,12 +90,12 @@ def test_faults_are_single_nodes_of_functions_and_nothing_else() -> None:
         ("loop", "plus / minus swapped", "n - 1", "n + 1"),
         ("loop", "off by one", "0", "1"),
         ("Counter.count", "statement dropped", "self.seen.append(what)", "pass"),
-    } <= found
-    assert not [f for f in found if "__repr__" in f[0] or "docstring" in f[2]]
+    } <= faults
+    assert not [f for f in faults if "__repr__" in f[0] or "docstring" in f[2]]
     for change in changes(source):
-        made = change.apply(source)
-        assert ast.dump(ast.parse(made)) != ast.dump(ast.parse(source)), change
-        assert change.text in made.decode()
+        changed = change.apply(source)
+        assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source)), change
+        assert change.text in changed.decode()
 
 
 def test_a_fault_is_the_same_wherever_its_function_stands() -> None:
@@ -134,8 +134,8 @@ def test_all_areas_and_named_faults_are_found_in_the_sources() -> None:
 
 def test_what_is_explained_can_be_done() -> None:
     """An explanation whose code has gone goes, too."""
-    made = [change for area in AREAS for path in area.sources(ROOT) for change in changes((ROOT / path).read_bytes())]
-    assert [known for known in EQUIVALENT if not any(map(known.is_about, made))] == []
+    faults = [change for area in AREAS for path in area.sources(ROOT) for change in changes((ROOT / path).read_bytes())]
+    assert [known for known in EQUIVALENT if not any(map(known.is_about, faults))] == []
     assert all(len(e.reason.split()) > 4 for e in EQUIVALENT)
 
 

@@ -70,11 +70,11 @@ def noted(rows: dict[str, list[Row]]) -> Iterator[None]:
 
 def _copied(kernel: str, arguments: tuple[Any, ...]) -> list[Any]:
     """Arguments with (first byte, contents) in place of pointers."""
-    made = list(arguments)
+    copies = list(arguments)
     for index, first, end in reach_of(kernel).touched(*arguments):
         if arguments[index] is not None:
-            made[index] = first, _contents(arguments[index], first, end)
-    return made
+            copies[index] = first, _contents(arguments[index], first, end)
+    return copies
 
 
 def _contents(given: Any, first: int, end: int) -> bytes:
@@ -175,8 +175,8 @@ def programs() -> Iterator[Seed]:
     with static_mode():
         yield from (make() for make in MODELS)
     for number, make in enumerate(seeds()):
-        if isinstance(make, partial) and make.args[1:] == (False,) and (found := seed(number)) is not None:
-            yield found
+        if isinstance(make, partial) and make.args[1:] == (False,) and (chosen := seed(number)) is not None:
+            yield chosen
     yield from map(pooled, POOLED)
     yield as_floats()
     yield looped()
@@ -187,18 +187,18 @@ def programs() -> Iterator[Seed]:
 class _Unchanged(Mutant):
     """A program as it is."""
 
-    def __init__(self, found: Seed) -> None:
-        self.seed, self.form, self.source = found, "json", json.dumps(found.document)
+    def __init__(self, chosen: Seed) -> None:
+        self.seed, self.form, self.source = chosen, "json", json.dumps(chosen.document)
         self.devices, self.numbers, self.changes_feed = 1, 1, False
 
 
 def main() -> None:
     rows: dict[str, list[Row]] = {}
     with noted(rows):
-        for found in programs():
-            made = _Unchanged(found)
-            values = made.values(program_from_dict(found.document))
-            run(made, values, _last(found), tape=True)
+        for chosen in programs():
+            unchanged = _Unchanged(chosen)
+            values = unchanged.values(program_from_dict(chosen.document))
+            run(unchanged, values, _last(chosen), tape=True)
         for geo in GEOMETRIES:
             check(geo)
     for kernel in sorted(rows):
@@ -208,8 +208,8 @@ def main() -> None:
             run_fenced(row, at_end=False)
 
 
-def _last(found: Seed) -> list[str]:
-    operators = found.document["blocks"][0]["operators"]
+def _last(chosen: Seed) -> list[str]:
+    operators = chosen.document["blocks"][0]["operators"]
     return [n for op in operators[-3:] for names in op["outputs"].values() for n in names][:6]
 
 

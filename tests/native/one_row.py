@@ -18,10 +18,10 @@ from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 def kernels() -> Kernels:
     """The compiled kernels; skips the test where there are none."""
     with override(cpu_tape=True):
-        found = library.kernels()
-    if found is None:
+        loaded = library.kernels()
+    if loaded is None:
         pytest.skip(f"no compiled kernels: {library.why_not()}")
-    return found
+    return loaded
 
 
 def run_row(kernel: str, *arguments: Any) -> int:

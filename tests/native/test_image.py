@@ -42,12 +42,12 @@ def path(tmp_path: Path) -> Path:
 def test_code_runs_and_addresses_in_it_are_those_of_this_process(path: Path) -> None:
     first, second = Kernels(path), Kernels(path)
     assert first.base != second.base
-    for found in (first, second):
-        assert found.entry("same", 1)(41) == 41
-        assert found.entry("load", 0)() == found.base + 16
-        assert found.arguments == {"same": "i", "load": ""}
+    for loaded in (first, second):
+        assert loaded.entry("same", 1)(41) == 41
+        assert loaded.entry("load", 0)() == loaded.base + 16
+        assert loaded.arguments == {"same": "i", "load": ""}
         memset = ctypes.cast(ctypes.CDLL(None).memset, ctypes.c_void_p).value
-        assert ctypes.c_uint64.from_address(found.base + PAGE + 8).value == memset
+        assert ctypes.c_uint64.from_address(loaded.base + PAGE + 8).value == memset
 
 
 def test_the_file_is_its_owners_and_appears_at_once(path: Path) -> None:
@@ -88,9 +88,9 @@ def test_other_files_are_refused(path: Path, content: bytes) -> None:
 
 
 def test_a_function_the_c_library_lacks_is_named(tmp_path: Path) -> None:
-    made = small()
-    made.outside = [(PAGE + 8, "no_such_function_anywhere")]
-    write_image(tmp_path / "image", made, {})
+    image = small()
+    image.outside = [(PAGE + 8, "no_such_function_anywhere")]
+    write_image(tmp_path / "image", image, {})
     with pytest.raises(Unavailable, match="the kernels need 'no_such_function_anywhere'"):
         Kernels(tmp_path / "image")
 
@@ -112,8 +112,8 @@ def test_code_cannot_be_written_and_data_cannot_be_run() -> None:
         span, mode, *_ = line.split()
         begin, end = (int(x, 16) for x in span.split("-"))
         rights[begin, end] = mode
-    found = [mode for (begin, end), mode in rights.items() if begin <= base < end]
-    assert found == ["r-xp"]
+    modes = [mode for (begin, end), mode in rights.items() if begin <= base < end]
+    assert modes == ["r-xp"]
     end = base + len(image._memory)
     ours = [mode for (begin, stop), mode in rights.items() if begin < end and base < stop]
     assert not any("w" in mode and "x" in mode for mode in ours)
@@ -128,32 +128,32 @@ def test_it_needs_nothing_but_the_c_library() -> None:
 
 
 def test_every_kernel_is_inside_the_code() -> None:
-    found = kernels()
+    loaded = kernels()
     header, _ = image_module._parts(library.image_path())
-    assert found.addresses.keys() >= found.arguments.keys()
+    assert loaded.addresses.keys() >= loaded.arguments.keys()
     inside = [range(offset, offset + size) for offset, size in header["code"]]
-    assert all(any(at - found.base in part for part in inside) for at in found.addresses.values())
+    assert all(any(at - loaded.base in part for part in inside) for at in loaded.addresses.values())
 
 
 def test_joined_images_run_each_with_its_own_data(tmp_path: Path) -> None:
     other = small()
     other.symbols = {"kernel.same_too": 0, "kernel.load_too": 16}
     cut = Image(other.content[:-3], other.code, other.symbols, other.rebased, other.outside)
-    made = joined([small(), cut, small()])
-    write_image(tmp_path / "image", made, {})
-    found = Kernels(tmp_path / "image")
-    assert made.code == [(0, PAGE), (2 * PAGE, PAGE), (4 * PAGE, PAGE)]
-    assert found.entry("same_too", 1)(7) == 7 and found.entry("same", 1)(8) == 8
-    assert found.entry("load_too", 0)() == found.base + 2 * PAGE + 16
-    assert found.entry("load", 0)() == found.base + 4 * PAGE + 16
+    image = joined([small(), cut, small()])
+    write_image(tmp_path / "image", image, {})
+    loaded = Kernels(tmp_path / "image")
+    assert image.code == [(0, PAGE), (2 * PAGE, PAGE), (4 * PAGE, PAGE)]
+    assert loaded.entry("same_too", 1)(7) == 7 and loaded.entry("same", 1)(8) == 8
+    assert loaded.entry("load_too", 0)() == loaded.base + 2 * PAGE + 16
+    assert loaded.entry("load", 0)() == loaded.base + 4 * PAGE + 16
 
 
 @pytest.mark.parametrize("numbers", [[2.0, 2.0, 2.0], [2.0, 2.0, 3.0]])
 def test_a_copy_of_the_image_computes_the_same(numbers: list[float]) -> None:
     given = np.float32(numbers)
     statuses = []
-    for found in (kernels(), Kernels(library.image_path())):
-        row = np.array([found.addresses["require_equal"], 6, address(given), address(given), given.size, 1], np.int64)
-        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(found.addresses["require_equal"])
+    for loaded in (kernels(), Kernels(library.image_path())):
+        row = np.array([loaded.addresses["require_equal"], 6, address(given), address(given), given.size, 1], np.int64)
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.addresses["require_equal"])
         statuses.append(function(address(row)))
     assert statuses == [DONE if len(set(numbers)) == 1 else DECLINED] * 2

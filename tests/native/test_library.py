@@ -138,9 +138,9 @@ def test_what_belongs_to_somebody_else_is_refused(filled: Path, what: str) -> No
 
 def test_a_good_file_is_taken_as_it_is(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "_compile", lambda path: pytest.fail("compiled again"))
-    found = library.kernels()
-    assert found is not None and "gemm_batch" in found.addresses
-    assert library.kernels() is found
+    loaded = library.kernels()
+    assert loaded is not None and "gemm_batch" in loaded.addresses
+    assert library.kernels() is loaded
 
 
 @pytest.mark.parametrize("why", ["a file is in the way", "a folder nobody may write to"])

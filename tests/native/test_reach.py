@@ -47,11 +47,11 @@ def test_declarations_have_the_parameters_of_their_kernels() -> None:
 def test_kernels_touch_no_more_than_they_declare() -> None:
     """Rows of programs of all kinds, with fences around what they point to; see `fences`."""
     pytest.importorskip("llvmlite", reason="llvmlite is not installed: kernels cannot be compiled with fences")
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.native.fences"], capture_output=True, text=True, timeout=280
     )  # fmt: skip
-    seen = {line.split()[0] for line in found.stdout.splitlines()}
-    assert found.returncode == 0, f"{found.stdout[-200:]}\n{found.stderr[-2000:]}"
+    seen = {line.split()[0] for line in process.stdout.splitlines()}
+    assert process.returncode == 0, f"{process.stdout[-200:]}\n{process.stderr[-2000:]}"
     assert seen == set(REACHES) - APART
 
 

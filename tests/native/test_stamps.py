@@ -69,9 +69,9 @@ def test_the_counter_keeps_up_with_the_monotonic_clock() -> None:
         reading = clock.read()
         after = time.monotonic_ns()
         assert before <= reading.nanoseconds <= after
-        (found,) = clock.nanoseconds(np.array([reading.ticks], np.int64))
+        (nanoseconds,) = clock.nanoseconds(np.array([reading.ticks], np.int64))
         if counter_is_even():
-            assert abs(int(found) - reading.nanoseconds) <= ERROR
+            assert abs(int(nanoseconds) - reading.nanoseconds) <= ERROR
 
 
 def test_the_rate_is_never_taken_over_a_short_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +84,8 @@ def test_the_rate_is_never_taken_over_a_short_while(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(clock, "_next_base", clock._base)
     for now in readings[1:]:
         before = max(now - 10_000_000, 0)
-        (found,) = clock.nanoseconds(np.array([3 * before], np.int64))
-        assert abs(int(found) - before) <= 2 * off
+        (nanoseconds,) = clock.nanoseconds(np.array([3 * before], np.int64))
+        assert abs(int(nanoseconds) - before) <= 2 * off
 
 
 def test_every_row_is_stamped_and_the_end(clock: StampClock) -> None:

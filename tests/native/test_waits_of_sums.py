@@ -63,9 +63,9 @@ def test_short_waits_of_a_long_sum_count_together() -> None:
     label = np.frombuffer(label_of("sum"), np.uint8)
     row = SumRow(state, label, ROUNDS, STEP, 4 * STEP, [own], [total], [(0, 0), (1, 0)])
     tape.row("sum_processes", *row.arguments(control.array))
-    found = []
-    while not found or found[-1] == HELD:
-        found.append(run_tape(tape, control))
-        assert len(found) <= ROUNDS + 1
-    assert found[-1] == DONE and len(found) >= ROUNDS // 2, found
+    statuses = []
+    while not statuses or statuses[-1] == HELD:
+        statuses.append(run_tape(tape, control))
+        assert len(statuses) <= ROUNDS + 1
+    assert statuses[-1] == DONE and len(statuses) >= ROUNDS // 2, statuses
     assert total.tobytes() == (own + others).tobytes()

@@ -75,21 +75,21 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Interacti
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "nocolor"
     InteractiveShell.clear_instance()
-    made = InteractiveShell.instance(config=settings)
+    shell = InteractiveShell.instance(config=settings)
     main, startup = guard.Program(), guard.Program()
     try:
         with scope_guard(Scope()), guard.program_guard(main, startup), names.guard():
-            yield made
+            yield shell
     finally:
-        made.run_cell("%unload_ext workbench", silent=True)
+        shell.run_cell("%unload_ext workbench", silent=True)
         InteractiveShell.clear_instance()
-        atexit.unregister(made.atexit_operations)
+        atexit.unregister(shell.atexit_operations)
 
 
 @pytest.fixture
 def notebook(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> Notebook:
     """A notebook with the extension loaded and the usual imports done."""
-    made = Notebook(shell, lambda: tuple(capsys.readouterr()))  # type: ignore[arg-type,return-value]
-    made.run("%load_ext workbench")
-    made.run(IMPORTS)
-    return made
+    notebook = Notebook(shell, lambda: tuple(capsys.readouterr()))  # type: ignore[arg-type,return-value]
+    notebook.run("%load_ext workbench")
+    notebook.run(IMPORTS)
+    return notebook

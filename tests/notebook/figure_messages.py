@@ -21,49 +21,49 @@ def i32(values: Sequence[Any]) -> np.ndarray:
 
 def graph_message(graph: Any, title: str = "net") -> dict[str, Any]:
     """The `graph` message of an SSA graph."""
-    found = columns(graph)
-    tables: dict[str, list[Any]] = {"site": [s for s in dict.fromkeys(found["node_site"]) if s is not None]}
+    table = columns(graph)
+    tables: dict[str, list[Any]] = {"site": [s for s in dict.fromkeys(table["node_site"]) if s is not None]}
     coded = {}
     for name in ("type", "role", "layer"):
-        tables[name] = list(dict.fromkeys(found[f"node_{name}"]))
-        coded[name] = i32([tables[name].index(text) for text in found[f"node_{name}"]])
-    tables["dtype"] = list(dict.fromkeys(found["value_dtype"]))
-    sizes = [float(np.prod([abs(n) for n in shape])) * 4 for shape in found["value_shape"]]
+        tables[name] = list(dict.fromkeys(table[f"node_{name}"]))
+        coded[name] = i32([tables[name].index(text) for text in table[f"node_{name}"]])
+    tables["dtype"] = list(dict.fromkeys(table["value_dtype"]))
+    sizes = [float(np.prod([abs(n) for n in shape])) * 4 for shape in table["value_shape"]]
     written = np.zeros(len(graph.nodes))
-    np.add.at(written, found["write_node"], [sizes[v] for v in found["write_value"]])
-    shared = [(k, d) for k, places in enumerate(found["node_devices"]) if len(places) > 1 for d in places]
+    np.add.at(written, table["write_node"], [sizes[v] for v in table["write_value"]])
+    shared = [(k, d) for k, places in enumerate(table["node_devices"]) if len(places) > 1 for d in places]
     message = {
         "type": "graph",
         "id": 1,
         "title": title,
-        "devices": found["device"],
+        "devices": table["device"],
         "fetches": list(graph.fetches),
         "tables": tables,
         "node": {
             **coded,
-            "site": i32([tables["site"].index(s) if s is not None else -1 for s in found["node_site"]]),
-            "label": found["node_label"],
-            "device": i32([places[0] for places in found["node_devices"]]),
+            "site": i32([tables["site"].index(s) if s is not None else -1 for s in table["node_site"]]),
+            "label": table["node_label"],
+            "device": i32([places[0] for places in table["node_devices"]]),
             "bytes": written,
             "flops": np.zeros(len(written)),
         },
         "across": {"node": i32([k for k, _ in shared]), "device": i32([d for _, d in shared])},
         "value": {
-            "name": found["value_name"],
-            "device": i32(found["value_device"]),
-            "version": i32(found["value_version"]),
-            "shape": found["value_shape"],
-            "dtype": i32([tables["dtype"].index(t) for t in found["value_dtype"]]),
+            "name": table["value_name"],
+            "device": i32(table["value_device"]),
+            "version": i32(table["value_version"]),
+            "shape": table["value_shape"],
+            "dtype": i32([tables["dtype"].index(t) for t in table["value_dtype"]]),
             "bytes": np.array(sizes),
-            "persistable": np.array(found["value_persistable"], np.uint8),
-            "data": np.array(found["value_data"], np.uint8),
+            "persistable": np.array(table["value_persistable"], np.uint8),
+            "data": np.array(table["value_data"], np.uint8),
         },
-        "read": {"node": i32(found["read_node"]), "value": i32(found["read_value"])},
-        "write": {"node": i32(found["write_node"]), "value": i32(found["write_value"])},
+        "read": {"node": i32(table["read_node"]), "value": i32(table["read_value"])},
+        "write": {"node": i32(table["write_node"]), "value": i32(table["write_value"])},
         "edge": {
-            "source": i32(found["edge_source"]),
-            "target": i32(found["edge_target"]),
-            "order": np.array([kind == "order" for kind in found["edge_kind"]], np.uint8),
+            "source": i32(table["edge_source"]),
+            "target": i32(table["edge_target"]),
+            "order": np.array([kind == "order" for kind in table["edge_kind"]], np.uint8),
         },
     }
     return {**message, "fold": fold_message(message)}

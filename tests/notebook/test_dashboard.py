@@ -46,11 +46,11 @@ def net(notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     notebook.run(NET)
     notebook.run(SETUP)
     yield notebook
-    for made in list(module._made.values()):
-        for run in made.runs:
+    for dashboard in list(module._made.values()):
+        for run in dashboard.runs:
             run.stop()
             run.wait(30)
-        made.close()
+        dashboard.close()
 
 
 def step(net: Notebook) -> None:

@@ -90,8 +90,8 @@ def texts(figure: Figure) -> list[str]:
 
 def boxes_drawn(figure: Figure) -> dict[str, int]:
     """How many boxes of each kind a picture of a graph has."""
-    found = figure.axes[0].collections
-    return {str(c.get_label()): len(c.get_paths()) for c in found if c.get_label() in ROLES}
+    collections = figure.axes[0].collections
+    return {str(c.get_label()): len(c.get_paths()) for c in collections if c.get_label() in ROLES}
 
 
 def chain(length: int, layers: int, devices: int = 1) -> Message:
@@ -104,22 +104,22 @@ def chain(length: int, layers: int, devices: int = 1) -> Message:
 # Layout
 
 
-def check(found: GraphPicture, message: Message) -> None:
+def check(picture: GraphPicture, message: Message) -> None:
     """What holds for every layout."""
     nodes = Nodes.of(message)
-    inside = sorted(node for box in found.boxes for node in box.group.nodes)
+    inside = sorted(node for box in picture.boxes for node in box.group.nodes)
     assert inside == list(range(len(nodes)))
-    corners = [(box.x, box.y) for box in found.boxes]
+    corners = [(box.x, box.y) for box in picture.boxes]
     for k, (x, y) in enumerate(corners):
         assert all(abs(x - a) >= WIDTH - 1e-9 or abs(y - b) >= HEIGHT - 1e-9 for a, b in corners[:k])
-    for box in found.boxes:
-        lane = found.lanes[box.lane]
+    for box in picture.boxes:
+        lane = picture.lanes[box.lane]
         assert lane.top <= box.y and box.y + HEIGHT <= lane.bottom
-        assert box.x >= 0 and box.x + WIDTH <= found.width
+        assert box.x >= 0 and box.x + WIDTH <= picture.width
         shared = box.group.device < 0
         assert shared == (lane.device < 0) and (shared or lane == (box.group.device, box.group.kind, *lane[2:]))
         assert shared or box.group.kind != "collective"
-    for above, below in zip(found.lanes, found.lanes[1:]):
+    for above, below in zip(picture.lanes, picture.lanes[1:]):
         assert above.bottom <= below.top
 
 
@@ -154,16 +154,16 @@ def test_folding_keeps_every_node_and_every_edge_between_boxes(message: Message)
     nodes, rng = Nodes.of(message), np.random.default_rng(0)
     fold = message["fold"]
     for is_open in (fold["open"], np.zeros_like(fold["open"]), rng.integers(0, 2, len(fold["open"]))):
-        found = first_boxes({**message, "fold": {**fold, "open": is_open}})
-        box_of = {node: k for k, box in enumerate(found.boxes) for node in box.nodes}
+        picture = first_boxes({**message, "fold": {**fold, "open": is_open}})
+        box_of = {node: k for k, box in enumerate(picture.boxes) for node in box.nodes}
         assert sorted(box_of) == list(range(len(nodes)))
         wanted = {
             (box_of[a], box_of[b])
             for a, b in zip(message["edge"]["source"].tolist(), message["edge"]["target"].tolist())
             if box_of[a] != box_of[b]
         }
-        assert set(zip(found.source.tolist(), found.target.tolist())) == wanted
-        for box in found.boxes:
+        assert set(zip(picture.source.tolist(), picture.target.tolist())) == wanted
+        for box in picture.boxes:
             assert {(nodes.kind[k], nodes.device[k]) for k in box.nodes} == {(box.kind, box.device)}
 
 
@@ -188,9 +188,9 @@ def test_a_graph_without_a_fold_is_shown_op_by_op() -> None:
 
 
 def test_what_comes_later_is_further_right_or_below() -> None:
-    found = layout(chain(30, 30))
-    places = [(box.x, box.y) for box in found.boxes]
-    assert places == sorted(places) and found.level == "op"
+    picture = layout(chain(30, 30))
+    places = [(box.x, box.y) for box in picture.boxes]
+    assert places == sorted(places) and picture.level == "op"
     assert len({x for x, _ in places}) == 10  # three below each other: a page is not wide enough for thirty
 
 
@@ -210,9 +210,9 @@ def test_small_graphs_are_shown_op_by_op_and_large_ones_folded() -> None:
 
 
 def test_repeated_layers_are_one_box_that_says_how_many(deep: Real) -> None:
-    found = layout(deep.graph)
-    assert found.level == "repeat"
-    (box,) = (b for b in found.boxes if b.group.device == 3 and b.group.kind == "forward" and b.group.times > 1)
+    picture = layout(deep.graph)
+    assert picture.level == "repeat"
+    (box,) = (b for b in picture.boxes if b.group.device == 3 and b.group.kind == "forward" and b.group.times > 1)
     assert (box.group.title, box.group.times) == ("fc_1 … fc_99", 99)
     assert box.group.details == ("mul", "elementwise_add", "relu")
     assert "× 99" in [text.strip() for text in texts(graph(deep.graph))]
@@ -243,9 +243,9 @@ def test_twenty_thousand_nodes_are_drawn_folded_in_two_seconds() -> None:
 
 
 def test_every_group_has_a_box_and_the_legend_counts_ops(tiny: Real) -> None:
-    found = layout(tiny.graph)
+    picture = layout(tiny.graph)
     drawn = boxes_drawn(graph(tiny.graph))
-    assert drawn == {kind: sum(box.group.kind == kind for box in found.boxes) for kind in ROLES}
+    assert drawn == {kind: sum(box.group.kind == kind for box in picture.boxes) for kind in ROLES}
     assert sum(drawn.values()) == len(tiny.ssa.nodes)
     written = texts(graph(tiny.graph))
     assert {"forward 14", "backward 16", "optimize 2", "collective 2", "tiny", "34 ops on 2 devices"} <= set(written)
@@ -253,18 +253,18 @@ def test_every_group_has_a_box_and_the_legend_counts_ops(tiny: Real) -> None:
 
 def test_real_programs_lie_as_they_should(tiny: Real, lenet: Real, deep: Real) -> None:
     for real in (tiny, lenet, deep):
-        found = layout(real.graph)
-        check(found, real.graph)
-        lane = next(lane for lane in found.lanes if lane.device < 0)
-        shared = [box for box in found.boxes if box.group.kind == "collective"]
+        picture = layout(real.graph)
+        check(picture, real.graph)
+        lane = next(lane for lane in picture.lanes if lane.device < 0)
+        shared = [box for box in picture.boxes if box.group.kind == "collective"]
         assert sum(len(box.group.nodes) for box in shared) == len(real.ssa.collectives()) > 0
         assert all(lane.top < box.y and box.y + HEIGHT < lane.bottom for box in shared)
-        assert [lane.device for lane in found.lanes][:3] == [0, 0, 0] and found.lanes[-1].kind == "optimize"
+        assert [lane.device for lane in picture.lanes][:3] == [0, 0, 0] and picture.lanes[-1].kind == "optimize"
 
 
 def test_the_colours_are_those_of_the_roles(tiny: Real) -> None:
-    found = {c.get_label(): c for c in graph(tiny.graph).axes[0].collections if c.get_label() in ROLES}
-    assert {kind: to_hex(c.get_edgecolor()[0]) for kind, c in found.items()} == ROLES
+    drawn = {c.get_label(): c for c in graph(tiny.graph).axes[0].collections if c.get_label() in ROLES}
+    assert {kind: to_hex(c.get_edgecolor()[0]) for kind, c in drawn.items()} == ROLES
 
 
 def test_a_sample_gives_times_and_marks_the_longest(tiny: Real) -> None:
@@ -281,8 +281,8 @@ def test_a_sample_gives_times_and_marks_the_longest(tiny: Real) -> None:
 
 def test_one_device_without_training_has_no_collectives() -> None:
     body = started_inference()
-    found = layout(body)
-    assert [lane.kind for lane in found.lanes] == ["forward"]
+    picture = layout(body)
+    assert [lane.kind for lane in picture.lanes] == ["forward"]
     assert not any("collective" in text for text in texts(graph(body)))
 
 
@@ -290,17 +290,17 @@ def started_inference() -> Message:
     def body() -> Any:
         return static.nn.fc(static.data("x", [None, 4]), 3, activation="relu")
 
-    made = started(body, {"x": np.ones((6, 4), np.float32)}, 1, trains=False)
-    made.step()
-    return graph_message(made.executor.graph())
+    model = started(body, {"x": np.ones((6, 4), np.float32)}, 1, trains=False)
+    model.step()
+    return graph_message(model.executor.graph())
 
 
 def test_reduce_mode_shows_who_owns_what() -> None:
     message = reduced()
-    found = layout(message)
-    check(found, message)
-    assert {box.group.title for box in found.boxes if box.group.device < 0} == {"reduce"}
-    updates = [box.group.device for box in found.boxes if box.group.kind == "optimize"]
+    picture = layout(message)
+    check(picture, message)
+    assert {box.group.title for box in picture.boxes if box.group.device < 0} == {"reduce"}
+    updates = [box.group.device for box in picture.boxes if box.group.kind == "optimize"]
     assert sorted(updates) == [0, 0, 0, 1]  # each parameter is updated by the device that owns it
     assert "\n  reduce × 4: fc_1.b_0@GRAD" in describe({"graph": message})
 
@@ -365,9 +365,9 @@ def widths(figure: Figure, name: str) -> list[tuple[float, float]]:
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=6).filter(sum))
 @settings(max_examples=10, deadline=None)
 def test_parts_are_as_wide_as_they_have_rows(rows: list[int]) -> None:
-    found = widths(feeds(fed(rows)), "x")
-    assert [wide for _, wide in found] == pytest.approx([n / sum(rows) for n in rows])
-    assert [left for left, _ in found] == pytest.approx([sum(rows[:k]) / sum(rows) for k in range(len(rows))])
+    drawn = widths(feeds(fed(rows)), "x")
+    assert [wide for _, wide in drawn] == pytest.approx([n / sum(rows) for n in rows])
+    assert [left for left, _ in drawn] == pytest.approx([sum(rows[:k]) / sum(rows) for k in range(len(rows))])
 
 
 def test_rows_shapes_and_devices_are_written() -> None:
@@ -414,8 +414,8 @@ def test_labels_show_how_often(tiny: Real) -> None:
 
 
 def test_drops_are_where_they_happened() -> None:
-    made = training(WORKLOADS["tiny"], 2)
-    message = scopes_message(made, 205)
+    model = training(WORKLOADS["tiny"], 2)
+    message = scopes_message(model, 205)
     steps = message["drops"]["step"]
     assert len(steps) == 2
     figure = scopes(message)
@@ -465,10 +465,10 @@ def test_devices_and_threads_have_rows_and_what_overlaps_is_apart() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 30), st.integers(1, 9)), min_size=1))
 @settings(max_examples=50, deadline=None)
-def test_no_two_spans_of_a_row_overlap(found: list[tuple[int, int, int, int]]) -> None:
-    sample = spans(*[(d, t, a, a + n, 0) for d, t, a, n in found])
+def test_no_two_spans_of_a_row_overlap(intervals: list[tuple[int, int, int, int]]) -> None:
+    sample = spans(*[(d, t, a, a + n, 0) for d, t, a, n in intervals])
     rows: dict[Any, list[tuple[int, int]]] = {}
-    for row, (_, _, a, n) in zip(rows_of(sample["spans"]), found):
+    for row, (_, _, a, n) in zip(rows_of(sample["spans"]), intervals):
         rows.setdefault(row, []).append((a, a + n))
     for inside in rows.values():
         assert all(a[1] <= b[0] for a, b in zip(sorted(inside), sorted(inside)[1:]))
@@ -476,10 +476,10 @@ def test_no_two_spans_of_a_row_overlap(found: list[tuple[int, int, int, int]]) -
 
 def test_collectives_are_hatched_and_every_span_is_drawn(lenet: Real) -> None:
     figure = timeline(lenet.sample, lenet.graph)
-    found = {c.get_label(): c for c in figure.axes[0].collections if c.get_label() in ROLES}
-    assert sum(len(c.get_paths()) for c in found.values()) == len(lenet.sample["spans"]["node"])
-    assert {kind for kind, c in found.items() if c.get_hatch()} == {"collective"}
-    assert set(found) == set(ROLES) - {"server"}
+    drawn = {c.get_label(): c for c in figure.axes[0].collections if c.get_label() in ROLES}
+    assert sum(len(c.get_paths()) for c in drawn.values()) == len(lenet.sample["spans"]["node"])
+    assert {kind for kind, c in drawn.items() if c.get_hatch()} == {"collective"}
+    assert set(drawn) == set(ROLES) - {"server"}
     assert {"cpu:0", "cpu:1", "across devices"} <= set(texts(figure))
 
 
@@ -610,13 +610,13 @@ def test_describing_does_not_import_matplotlib() -> None:
 def test_pictures_can_be_made_on_several_threads(tiny: Real) -> None:
     expected = svg(graph(tiny.graph))
     before = dict(matplotlib.rcParams)
-    found: list[str] = []
-    threads = [threading.Thread(target=lambda: found.append(svg(graph(tiny.graph)))) for _ in range(4)]
+    pictures: list[str] = []
+    threads = [threading.Thread(target=lambda: pictures.append(svg(graph(tiny.graph)))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert found == [expected] * 4
+    assert pictures == [expected] * 4
     assert dict(matplotlib.rcParams) == before
 
 
@@ -706,8 +706,12 @@ def test_pictures_and_words_name_the_slowest_of_all_steps_not_of_one() -> None:
 
 
 def test_describe_takes_the_curves_of_several_runs() -> None:
-    found = [curves_message(1, "a", steps=3), curves_message(2, "b", steps=3, seed=1)]
-    assert describe({"curves": found}) == describe({"curves": found[-1]}) != describe({"curves": found[0]})
+    curve_messages = [curves_message(1, "a", steps=3), curves_message(2, "b", steps=3, seed=1)]
+    assert (
+        describe({"curves": curve_messages})
+        == describe({"curves": curve_messages[-1]})
+        != describe({"curves": curve_messages[0]})
+    )
 
 
 def test_describe_names_the_error() -> None:
@@ -748,11 +752,11 @@ def test_describe_without_a_run() -> None:
 
 
 def test_collectives_name_what_they_sum(tiny: Real) -> None:
-    found = summed(tiny.graph)
-    assert [one.type for one in found] == ["fused_all_reduce"] * 2
-    names = {name for one in found for name in one.names}
+    nodes = summed(tiny.graph)
+    assert [one.type for one in nodes] == ["fused_all_reduce"] * 2
+    names = {name for one in nodes for name in one.names}
     assert names == {f"fc_{k}.{p}_0@GRAD" for k in (0, 1) for p in "wb"}
-    assert sum(one.bytes for one in found) == 4 * (64 * 32 + 32 + 32 * 10 + 10)
+    assert sum(one.bytes for one in nodes) == 4 * (64 * 32 + 32 + 32 * 10 + 10)
 
 
 def test_parts_follow_each_other_where_nobody_said_otherwise(tiny: Real) -> None:

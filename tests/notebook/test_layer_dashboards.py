@@ -46,9 +46,9 @@ class Trained:
 
 @pytest.fixture
 def trained() -> Iterator[Trained]:
-    made = Trained()
-    yield made
-    for model in made.models:
+    trained = Trained()
+    yield trained
+    for model in trained.models:
         model.close()
 
 
@@ -57,15 +57,15 @@ def test_a_captured_step_is_looked_at_like_an_executor(trained: Trained, what: s
     trained.step(*BATCH)
     model = trained.model(getattr(trained, what))
     losses = [trained.step(*BATCH).numpy() for _ in range(3)]
-    found = model.everything()
-    graph, sample = of_kind(found, "graph"), of_kind(found, "sample")
+    messages = model.everything()
+    graph, sample = of_kind(messages, "graph"), of_kind(messages, "sample")
     assert "fused_all_reduce" in graph["tables"]["type"] and len(graph["devices"]) == 2
     assert (sample["step"], sample["feeds"]["rows"]) == (4, {"x": [1, 2], "y": [1, 2]}) and len(sample["spans"]["node"])
-    (curve,) = [message for message in found if message["type"] == "curves"]
+    (curve,) = [message for message in messages if message["type"] == "curves"]
     (series,) = curve["series"].values()
     np.testing.assert_allclose(series["mean"], [np.mean(loss) for loss in losses], rtol=1e-6)
-    assert model.allowed() == ["drop"] and of_kind(found, "state")["controls"]["values"]["program"] is None
-    assert of_kind(found, "scopes")["live_total"]["count"] > 0
+    assert model.allowed() == ["drop"] and of_kind(messages, "state")["controls"]["values"]["program"] is None
+    assert of_kind(messages, "scopes")["live_total"]["count"] > 0
     with pytest.raises(wb.errors.PreconditionNotMet, match="recorded from Python: run the cell"):
         model.command("run", {})
 

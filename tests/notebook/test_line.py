@@ -75,9 +75,9 @@ class Notebook:
 
     def value(self, expression: str) -> Any:
         request = self.client.execute("", user_expressions={"found": expression})
-        found = self.end(request)["user_expressions"]["found"]
-        assert found["status"] == "ok", found
-        return ast.literal_eval(found["data"]["text/plain"])
+        result = self.end(request)["user_expressions"]["found"]
+        assert result["status"] == "ok", result
+        return ast.literal_eval(result["data"]["text/plain"])
 
     def say(self, content: dict[str, Any]) -> None:
         """What the page says."""

@@ -33,15 +33,15 @@ class Shown:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Shown]:
-    made: list[Shown] = []
+    views: list[Shown] = []
 
     def display(view: LiveView, display_id: bool) -> Shown:
-        made.append(Shown(view))
-        return made[-1]
+        views.append(Shown(view))
+        return views[-1]
 
     monkeypatch.setattr(live, "display", display)
     monkeypatch.setattr(live, "REDRAW_S", 0.01)
-    return made
+    return views
 
 
 def first(shown: list[Shown]) -> Shown:

@@ -102,8 +102,8 @@ def test_restart_and_run_all_twice_gives_the_same_outputs() -> None:
 
 
 def outputs_of(sources: list[str]) -> list[list[object]]:
-    made = new_notebook(cells=[new_code_cell(source) for source in sources])
+    document = new_notebook(cells=[new_code_cell(source) for source in sources])
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(HeadlessRun(made, Path(folder), timeout=60).execute())
-    nbformat.validate(made)
-    return [[output.get("data", output) for output in cell.outputs] for cell in made.cells]
+        asyncio.run(HeadlessRun(document, Path(folder), timeout=60).execute())
+    nbformat.validate(document)
+    return [[output.get("data", output) for output in cell.outputs] for cell in document.cells]

@@ -21,7 +21,7 @@ from workbench.notebook.runs.table import RunTable
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Runs:
+def recorded(tmp_path: Path) -> Runs:
     """Four runs, two of a sweep; one has a name with markup and a loss that is not a number."""
     file = RunsFile(tmp_path / "runs.sqlite")
     for k, name in enumerate(("a", "b", "c", "<img src=x>")):
@@ -40,8 +40,8 @@ def given(table: RunTable) -> tuple[list[str], list[list[list[Any]]], list[int]]
     return heads, json.loads(options["data_json"]), hidden
 
 
-def test_all_columns_are_there_and_few_are_shown(found: Runs) -> None:
-    heads, rows, hidden = given(RunTable(found))
+def test_all_columns_are_there_and_few_are_shown(recorded: Runs) -> None:
+    heads, rows, hidden = given(RunTable(recorded))
     shown = [head for k, head in enumerate(heads) if k not in hidden]
     assert shown == ["run", "name", "state", "begun", "steps", "loss", "learning_rate"]
     assert {"host", "seconds", "steps/s", "notes"} <= set(heads) and len(rows) == 4
@@ -53,32 +53,32 @@ def test_all_columns_are_there_and_few_are_shown(found: Runs) -> None:
     assert [row[at][:2] for row in rows[:2]] == [["done, NaN from step 2", "done"], ["done", "done"]]
 
 
-def test_what_is_selected_is_compared_and_known_to_python(found: Runs) -> None:
-    table = RunTable(found)
-    assert list(found.selected) == [] and "click rows" in table._below.value
+def test_what_is_selected_is_compared_and_known_to_python(recorded: Runs) -> None:
+    table = RunTable(recorded)
+    assert list(recorded.selected) == [] and "click rows" in table._below.value
     table._table.selected_rows = [3, 1]  # as the page sorts them
-    assert [run.name for run in found.selected] == ["c", "a"]
+    assert [run.name for run in recorded.selected] == ["c", "a"]
     assert table._below.value.count('class="line"') == 2 and "run 3" in table._below.value
     linear = table._below.value
     table._log.value = True
     assert table._below.value != linear
 
 
-def test_runs_are_chosen_by_number_too(found: Runs) -> None:
-    table = RunTable(found)
+def test_runs_are_chosen_by_number_too(recorded: Runs) -> None:
+    table = RunTable(recorded)
     table._numbers.value = "1, 3 and 77"
-    assert [run.number for run in found.selected] == [3, 1] and table._numbers.value == "3 1"
+    assert [run.number for run in recorded.selected] == [3, 1] and table._numbers.value == "3 1"
     assert table._below.value.count('class="line"') == 2
     table._table.selected_rows = [3]
     assert table._numbers.value == "1"
     table._numbers.value = ""
-    assert list(found.selected) == [] and "click rows" in table._below.value
+    assert list(recorded.selected) == [] and "click rows" in table._below.value
 
 
-def test_what_is_no_number_of_a_run_is_told(found: Runs) -> None:
-    table = RunTable(found)
+def test_what_is_no_number_of_a_run_is_told(recorded: Runs) -> None:
+    table = RunTable(recorded)
     table._numbers.value = "999 <b>"
-    assert list(found.selected) == [] and "'999', '<b>'" in unescape(table._unknown.value)
+    assert list(recorded.selected) == [] and "'999', '<b>'" in unescape(table._unknown.value)
     assert "<b>" not in table._unknown.value
     table._numbers.value = "1, 77"
     assert table._numbers.value == "1" and unescape(table._unknown.value).endswith("table: '77'</small>")
@@ -110,37 +110,37 @@ def test_what_is_drawn_over_which_settings_can_be_chosen(tmp_path: Path) -> None
         runs(file.path).show(over=["setting_22"])
 
 
-def test_rows_are_grouped_and_what_is_selected_stays(found: Runs) -> None:
-    table = RunTable(found)
+def test_rows_are_grouped_and_what_is_selected_stays(recorded: Runs) -> None:
+    table = RunTable(recorded)
     assert table._group.options == ("nothing", "sweep", "name")
     table._table.selected_rows = [0, 2]
     table._group.value = "sweep"
     options, heads = table._table._dt_args, given(table)[0]
     at = heads.index("sweep")
     assert options["rowGroup"]["dataSrc"] == f"{at}.1" and options["orderFixed"] == {"pre": [[at, "asc"]]}
-    assert [run.name for run in found.selected] == ["<img src=x>", "b"] and table._table in table.widget.children
+    assert [run.name for run in recorded.selected] == ["<img src=x>", "b"] and table._table in table.widget.children
     table._table.selected_rows = [3]
     assert table._below.value.count('class="line"') == 1
     table._group.value = "nothing"
     assert "rowGroup" not in table._table._dt_args
 
 
-def test_values_are_plotted_over_all_settings_or_one(found: Runs) -> None:
-    table = RunTable(found.filter(lambda run: not np.isnan(run.last["loss"])))
+def test_values_are_plotted_over_all_settings_or_one(recorded: Runs) -> None:
+    table = RunTable(recorded.filter(lambda run: not np.isnan(run.last["loss"])))
     assert table._plot.value.count("<circle") == 3  # one setting differs
     table._value.value = None
     assert table._plot.value == ""
 
 
-def test_a_page_without_widgets_has_the_table_as_html_and_text(notebook: Notebook, found: Runs) -> None:
-    notebook.shell.user_ns["found"] = found
+def test_a_page_without_widgets_has_the_table_as_html_and_text(notebook: Notebook, recorded: Runs) -> None:
+    notebook.shell.user_ns["found"] = recorded
     notebook.shell.kernel = SimpleNamespace()  # type: ignore[attr-defined]
     try:
         show_in(notebook.shell)
         notebook.run("found")
         widget, still = notebook.shown
         assert "application/vnd.jupyter.widget-view+json" in widget and "text/html" not in widget
-        assert repr(found) in still["text/plain"] and "&lt;img src=x&gt;" in still["text/html"]
+        assert repr(recorded) in still["text/plain"] and "&lt;img src=x&gt;" in still["text/html"]
         notebook.run("found[:0]")
         assert notebook.shown == []  # an empty table is a value like others
     finally:
@@ -148,6 +148,6 @@ def test_a_page_without_widgets_has_the_table_as_html_and_text(notebook: Noteboo
         del notebook.shell.kernel
 
 
-def test_what_stands_beside_a_table_is_hidden_by_the_table(found: Runs) -> None:
-    table = RunTable(found)
+def test_what_stands_beside_a_table_is_hidden_by_the_table(recorded: Runs) -> None:
+    table = RunTable(recorded)
     assert any(table._still.hidden in child.value for child in table.widget.children if hasattr(child, "value"))

@@ -152,8 +152,8 @@ def test_news_come_when_servers_tell_more() -> None:
 def test_rows_are_not_known_before_a_step() -> None:
     def table() -> Any:
         ids = fluid.data("ids", [None, 1], "int64")
-        found = fluid.layers.embedding(ids, [50, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="t"))
-        loss = fluid.layers.mean(found)
+        rows = fluid.layers.embedding(ids, [50, 4], is_sparse=True, param_attr=fluid.ParamAttr(name="t"))
+        loss = fluid.layers.mean(rows)
         sgd().minimize(loss)
         return loss
 

@@ -87,10 +87,10 @@ def test_other_programs_are_shown_as_they_run() -> None:
 
 def test_the_page_knows_the_same_ops() -> None:
     text = COLORS.read_text()
-    found = {
+    listed = {
         name: set(re.findall(r'"(\w+)"', body)) for name, body in re.findall(r"(\w+) = new Set\((.*?)\);", text, re.S)
     }
-    assert found == {
+    assert listed == {
         "COLLECTIVES": COLLECTIVES | BETWEEN_PROCESSES,
         "SERVER_OPS": {type for type in OPS if meets_servers(type)},
     }

@@ -100,12 +100,12 @@ class Case:
         op = self.op
         if self.grad is False or not op.differentiable:
             return []
-        found = []
+        names = []
         for slot, value in zip(op.inputs, self.inputs, strict=False):
             is_float = any(a.dtype == np.float64 for a in leaves([value]))
             if is_float and slot.name not in op.no_grad and (self.grad is True or slot.name in self.grad):
-                found.append(slot.name)
-        return found
+                names.append(slot.name)
+        return names
 
 
 def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
@@ -121,15 +121,15 @@ def tree_map(function: Callable[[Any], Any], value: Any) -> Any:
 
 def leaves(values: Sequence[Any]) -> list[np.ndarray]:
     """All arrays in slot values."""
-    found: list[np.ndarray] = []
+    arrays: list[np.ndarray] = []
 
     def keep(array: np.ndarray) -> np.ndarray:
-        found.append(array)
+        arrays.append(array)
         return array
 
     for value in values:
         tree_map(keep, value)
-    return found
+    return arrays
 
 
 def is_rows(value: Any) -> bool:

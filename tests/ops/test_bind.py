@@ -138,14 +138,14 @@ def check_if_bound(op: Op, arrays: list[Any], outs: list[Any], attrs: dict[str, 
 
 def _variants(case: C.Case) -> list[tuple[str, list[Any]]]:
     """Operands of every dtype and layout, and empty ones."""
-    found = [
+    variants = [
         (f"{d} {layout.__name__}", _laid_out(case.arrays(d), layout)) for d in case.run_dtypes() for layout in LAYOUTS
     ]
     if case.size0 and case.inputs:
         for given in _emptied(case):
             arrays = given + [None] * (len(case.op.inputs) - len(given))
-            found.append(("empty", _laid_out(arrays, plain)))
-    return found
+            variants.append(("empty", _laid_out(arrays, plain)))
+    return variants
 
 
 def _forward(case: C.Case, arrays: list[Any]) -> list[Any]:
@@ -177,11 +177,11 @@ def _in_place(op: Op, arrays: list[Any], outs: list[Any]) -> list[list[Any]]:
         arrays[slots.index(op.aliases[s.name])] if s.name in op.aliases else out
         for s, out in zip(op.outputs, outs, strict=True)
     ]
-    found = [shared] if op.aliases and not op.is_view else []
+    choices = [shared] if op.aliases and not op.is_view else []
     if op.is_elementwise:
         fitting = [a for a in C.leaves(arrays) if (a.shape, a.dtype) == (outs[0].shape, outs[0].dtype)]
-        found += [[a] for a in fitting] if len(outs) == 1 else []
-    return found
+        choices += [[a] for a in fitting] if len(outs) == 1 else []
+    return choices
 
 
 @over(lambda case: _bound(case) and (case.op.is_elementwise or bool(case.op.aliases)))

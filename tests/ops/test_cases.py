@@ -43,14 +43,14 @@ COVERED_ELSEWHERE = {
 
 def _collect() -> tuple[list[C.Case], dict[str, str]]:
     """All cases, and the errors of the files that could not be read (which fail a test)."""
-    found: list[C.Case] = []
+    cases: list[C.Case] = []
     broken: dict[str, str] = {}
     for path in sorted(HERE.rglob("cases_*.py")):
         try:
-            found += importlib.import_module(f"tests.ops.{path.parent.name}.{path.stem}").CASES
+            cases += importlib.import_module(f"tests.ops.{path.parent.name}.{path.stem}").CASES
         except Exception:
             broken[path.name] = traceback.format_exc()
-    return found, broken
+    return cases, broken
 
 
 CASES, BROKEN = _collect()

@@ -36,13 +36,13 @@ CURVED = [
 def _chosen() -> list[C.Case]:
     """The first cases of every op."""
     taken: dict[str, int] = {}
-    found = []
+    cases = []
     for case in CASES:
         smooth = case.type in OPS and case.label not in NO_DIFFERENCES and _differentiable(case)
         taken[case.type] = taken.get(case.type, 0) + smooth
         if smooth and taken[case.type] <= PER_OP:
-            found.append(case)
-    return found
+            cases.append(case)
+    return cases
 
 
 class Curvature:

@@ -50,12 +50,12 @@ def check_view(op: Op, arrays: list[Any], attrs: dict[str, Any]) -> None:
     array = arrays[[slot.name for slot in op.inputs].index(source)]
     (out,) = results(op, arrays, attrs).values()
     origin = array.__array_interface__["data"][0]
-    found = op.view(place_of(array, origin), out.shape, attrs)
+    view = op.view(place_of(array, origin), out.shape, attrs)
     if not out.size:
-        assert found is not None and found.shape == out.shape
+        assert view is not None and view.shape == out.shape
         return
-    assert (found is not None) == np.shares_memory(out, array)
-    assert found is None or found == place_of(out, origin)
+    assert (view is not None) == np.shares_memory(out, array)
+    assert view is None or view == place_of(out, origin)
     if op.view.keeps_order:
         assert np.array_equal(out.reshape(-1), array.reshape(-1))
 
@@ -92,16 +92,16 @@ def grown(case: C.Case) -> list[Any]:
 @over(lambda op: op.like_x)
 def test_an_output_declared_like_x_has_the_shape_of_the_first_input(case: C.Case) -> None:
     arrays = case.arrays()
-    made = results(case.op, arrays, case.full_attrs)
-    shapes = {slot: made[slot].shape for slot in case.op.like_x}
+    outputs = results(case.op, arrays, case.full_attrs)
+    shapes = {slot: outputs[slot].shape for slot in case.op.like_x}
     assert shapes == dict.fromkeys(case.op.like_x, first_shape(case, arrays))
 
 
 @over(lambda op: op.same_rows)
 def test_an_output_declared_to_have_the_same_rows_has_them(case: C.Case) -> None:
     for arrays in (case.arrays(), grown(case)):
-        made = results(case.op, arrays, case.full_attrs)
-        rows = {slot: made[slot].shape[0] for slot in case.op.same_rows}
+        outputs = results(case.op, arrays, case.full_attrs)
+        rows = {slot: outputs[slot].shape[0] for slot in case.op.same_rows}
         assert rows == dict.fromkeys(case.op.same_rows, first_shape(case, arrays)[0])
 
 
@@ -146,8 +146,8 @@ def test_a_product_is_linear_in_both_operands_and_adds_up(case: C.Case) -> None:
     x, y, *rest = case.arrays()
     (out,) = C.run_forward(case.op, [x, y, *rest], case.full_attrs)
     for scaled in ([2 * x, y], [x, 2 * y]):
-        (found,) = C.run_forward(case.op, [*scaled, *rest], case.full_attrs)
-        np.testing.assert_array_equal(found, 2 * out)
+        (product,) = C.run_forward(case.op, [*scaled, *rest], case.full_attrs)
+        np.testing.assert_array_equal(product, 2 * out)
     assert case.op.cost is not None
     cost = case.op.estimate(C.specs_of([x, y, *rest]), C.specs_of([out]), case.full_attrs)
     assert cost.flops >= 2 * max(a.size for a in (x, y, out))

@@ -63,20 +63,20 @@ def parameters(values: dict[str, np.ndarray] = VALUES, **attrs: Any) -> dict[str
     }
 
 
-def step(opt: optimizer.Optimizer, made: dict[str, Any], gradients: dict[str, np.ndarray]) -> None:
+def step(opt: optimizer.Optimizer, weights: dict[str, Any], gradients: dict[str, np.ndarray]) -> None:
     """One step with given gradients."""
     for name, gradient in gradients.items():
-        (made[name] * wb.to_tensor(gradient)).sum().backward()
+        (weights[name] * wb.to_tensor(gradient)).sum().backward()
     opt.step()
     opt.clear_grad()
 
 
-def steps(opt: optimizer.Optimizer, made: dict[str, Any], gradients: Any = GRADIENTS) -> list[dict[str, np.ndarray]]:
+def steps(opt: optimizer.Optimizer, weights: dict[str, Any], gradients: Any = GRADIENTS) -> list[dict[str, np.ndarray]]:
     """The values after every step."""
     values = []
     for given in gradients:
-        step(opt, made, given)
-        values.append({name: p.numpy() for name, p in made.items()})
+        step(opt, weights, given)
+        values.append({name: p.numpy() for name, p in weights.items()})
     return values
 
 
@@ -87,12 +87,12 @@ def test_a_step_computes_what_the_static_program_does(name: str, variant: str) -
     if name in ("lamb", "adamw"):
         options.pop("weight_decay", None)
     session, main = trained(OPTIMIZERS[name](**options), VALUES, **ATTRS)
-    made = parameters(**ATTRS)
-    opt = OPTIMIZERS[name](parameters=list(made.values()), **options)
+    weights = parameters(**ATTRS)
+    opt = OPTIMIZERS[name](parameters=list(weights.values()), **options)
     for given in GRADIENTS:
         session.run([], **{f"g_{name}": g for name, g in given.items()})
-        step(opt, made, given)
-        for key, parameter in made.items():
+        step(opt, weights, given)
+        for key, parameter in weights.items():
             np.testing.assert_array_max_ulp(parameter.numpy(), session.value(key), maxulp=8)
     states = {v.name for v in main.persistables() if not v.is_parameter and "learning_rate" not in v.name}
     assert set(opt.state_dict()) == states
@@ -102,30 +102,30 @@ def test_a_step_computes_what_the_static_program_does(name: str, variant: str) -
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_restored_state_goes_on_exactly(name: str, tmp_path: Path) -> None:
-    def make(made: dict[str, Any]) -> optimizer.Optimizer:
-        opt = OPTIMIZERS[name](parameters=list(made.values()))
+    def make(weights: dict[str, Any]) -> optimizer.Optimizer:
+        opt = OPTIMIZERS[name](parameters=list(weights.values()))
         opt.set_lr_scheduler(lr.StepDecay(0.1, step_size=1, gamma=0.5))
         return opt
 
-    made = parameters()
-    opt = make(made)
-    steps(opt, made, GRADIENTS[:2])
+    weights = parameters()
+    opt = make(weights)
+    steps(opt, weights, GRADIENTS[:2])
     opt._learning_rate.step()
     wb.save(opt.state_dict(), tmp_path / "opt")
-    again = parameters({key: p.numpy() for key, p in made.items()})
+    again = parameters({key: p.numpy() for key, p in weights.items()})
     other = make(again)
     other.set_state_dict(wb.load(tmp_path / "opt"))
     assert other.get_lr() == 0.05 == opt.get_lr()
-    for left, right in zip(steps(opt, made, GRADIENTS[2:]), steps(other, again, GRADIENTS[2:])):
+    for left, right in zip(steps(opt, weights, GRADIENTS[2:]), steps(other, again, GRADIENTS[2:])):
         assert all(np.array_equal(left[key], right[key]) for key in left)
 
 
 def test_a_state_can_be_set_in_the_middle() -> None:
-    made = parameters()
-    opt = OPTIMIZERS["momentum"](parameters=list(made.values()))
-    steps(opt, made, GRADIENTS[:1])
+    weights = parameters()
+    opt = OPTIMIZERS["momentum"](parameters=list(weights.values()))
+    steps(opt, weights, GRADIENTS[:1])
     kept = {key: tensor.numpy() for key, tensor in opt.state_dict().items()}
-    steps(opt, made, GRADIENTS[1:])
+    steps(opt, weights, GRADIENTS[1:])
     opt.set_state_dict(kept)
     assert all(np.array_equal(tensor.numpy(), kept[key]) for key, tensor in opt.state_dict().items())
     with pytest.raises(InvalidArgument, match=r"a_velocity_\d+' has another shape\n  expected: \[2, 2\]"):
@@ -134,33 +134,33 @@ def test_a_state_can_be_set_in_the_middle() -> None:
 
 
 def test_rates() -> None:
-    made = parameters({"w": np.zeros(1)})
+    weights = parameters({"w": np.zeros(1)})
     schedule = lr.PiecewiseDecay([1, 2], [1.0, 10.0, 100.0])
-    opt = optimizer.SGD(schedule, parameters=list(made.values()))
+    opt = optimizer.SGD(schedule, parameters=list(weights.values()))
     for _ in range(3):
-        step(opt, made, {"w": np.array([1.0])})
+        step(opt, weights, {"w": np.array([1.0])})
         schedule.step()
-    assert made["w"].numpy() == pytest.approx([-111.0])
+    assert weights["w"].numpy() == pytest.approx([-111.0])
     with pytest.raises(RuntimeError, match="comes from a schedule"):
         opt.set_lr(0.1)
-    constant = optimizer.SGD(1.0, parameters=list(made.values()))
-    step(constant, made, {"w": np.array([1.0])})
+    constant = optimizer.SGD(1.0, parameters=list(weights.values()))
+    step(constant, weights, {"w": np.array([1.0])})
     constant.set_lr(0.5)
-    step(constant, made, {"w": np.array([1.0])})
-    assert made["w"].numpy() == pytest.approx([-112.5]) and constant.get_lr() == 0.5
+    step(constant, weights, {"w": np.array([1.0])})
+    assert weights["w"].numpy() == pytest.approx([-112.5]) and constant.get_lr() == 0.5
     with pytest.raises(InvalidType, match=r"optimizer.lr schedule, got 0.1"):
         constant.set_lr_scheduler(0.1)
 
 
 def test_groups() -> None:
-    made = parameters({name: np.array([2.0]) for name in "abc"})
+    weights = parameters({name: np.array([2.0]) for name in "abc"})
     groups = [
-        {"params": [made["a"]], "learning_rate": 0.5, "weight_decay": 0.0},
-        {"params": made["b"], "momentum": 0.0, "grad_clip": ClipGradByValue(0.25)},
-        {"params": [made["c"]]},
+        {"params": [weights["a"]], "learning_rate": 0.5, "weight_decay": 0.0},
+        {"params": weights["b"], "momentum": 0.0, "grad_clip": ClipGradByValue(0.25)},
+        {"params": [weights["c"]]},
     ]
     opt = optimizer.Momentum(0.1, 0.9, groups, weight_decay=0.5)
-    values = steps(opt, made, [{name: np.array([1.0]) for name in "abc"}] * 2)[-1]
+    values = steps(opt, weights, [{name: np.array([1.0]) for name in "abc"}] * 2)[-1]
     assert values["a"][0] == pytest.approx(2 - 0.05 * 1 - 0.05 * 1.9)
     b, c = 2 - 0.1 * (0.25 + 1.0), 2 - 0.1 * 2.0
     assert values["b"][0] == pytest.approx(b - 0.1 * (0.25 + 0.5 * b))
@@ -168,35 +168,35 @@ def test_groups() -> None:
 
 
 def test_minimize_updates_from_the_gradients_there_are() -> None:
-    made = parameters({"w": np.array([1.0]), "frozen": np.array([1.0]), "unused": np.array([1.0])})
-    made["frozen"].stop_gradient = True
-    opt = optimizer.SGD(0.25, parameters=list(made.values()))
-    loss = (made["w"] * made["frozen"] * 2.0).sum()
+    weights = parameters({"w": np.array([1.0]), "frozen": np.array([1.0]), "unused": np.array([1.0])})
+    weights["frozen"].stop_gradient = True
+    opt = optimizer.SGD(0.25, parameters=list(weights.values()))
+    loss = (weights["w"] * weights["frozen"] * 2.0).sum()
     loss.backward()
     ops, pairs = opt.minimize(loss)
     assert ops == [] and [(p.name, g.numpy().tolist()) for p, g in pairs] == [("w", [2.0])]
-    assert [p.numpy().tolist() for p in made.values()] == [[0.5], [1.0], [1.0]]
+    assert [p.numpy().tolist() for p in weights.values()] == [[0.5], [1.0], [1.0]]
     opt.clear_grad()
-    assert made["w"].grad.numpy().tolist() == [0.0]
+    assert weights["w"].grad.numpy().tolist() == [0.0]
     opt.clear_gradients(set_to_zero=False)
-    assert made["w"].grad is None
+    assert weights["w"].grad is None
     opt.step()
-    assert made["w"].numpy().tolist() == [0.5]
+    assert weights["w"].numpy().tolist() == [0.5]
 
 
 def test_a_step_records_nothing() -> None:
-    made = parameters()
-    opt = optimizer.Adam(0.1, parameters=list(made.values()), weight_decay=0.1, grad_clip=ClipGradByGlobalNorm(1.0))
-    steps(opt, made, GRADIENTS[:1])
-    assert all(p.is_leaf and not p.stop_gradient for p in made.values())
+    weights = parameters()
+    opt = optimizer.Adam(0.1, parameters=list(weights.values()), weight_decay=0.1, grad_clip=ClipGradByGlobalNorm(1.0))
+    steps(opt, weights, GRADIENTS[:1])
+    assert all(p.is_leaf and not p.stop_gradient for p in weights.values())
     assert all(tensor.stop_gradient and tensor.is_leaf for tensor in opt.state_dict().values())
 
 
 def test_what_was_computed_before_a_step_cannot_go_back_through_it() -> None:
-    made = parameters({"w": np.array([3.0])})
-    loss = (made["w"] * made["w"]).sum()
+    weights = parameters({"w": np.array([3.0])})
+    loss = (weights["w"] * weights["w"]).sum()
     loss.backward(retain_graph=True)
-    optimizer.SGD(0.1, parameters=list(made.values())).step()
+    optimizer.SGD(0.1, parameters=list(weights.values())).step()
     with pytest.raises(PreconditionNotMet, match="sgd"):
         loss.backward()
 
@@ -207,33 +207,33 @@ def test_sparse_gradients_are_those_of_the_dense_table(name: str, clipped: bool)
     table, rows = rng.standard_normal((6, 3)), np.array([[4, 1], [1, 5]])
     results = []
     for sparse in (False, True):
-        made = parameters({"w": table})
+        weights = parameters({"w": table})
         options = {"grad_clip": ClipGradByGlobalNorm(0.5)} if clipped else {}
-        opt = OPTIMIZERS[name](parameters=list(made.values()), **options)
+        opt = OPTIMIZERS[name](parameters=list(weights.values()), **options)
         for _ in range(3):
-            found = wb.nn.functional.embedding(wb.to_tensor(rows), made["w"], sparse=sparse)
-            (found * found).sum().backward()
-            assert made["w"].grad.is_selected_rows() is sparse
+            embedded = wb.nn.functional.embedding(wb.to_tensor(rows), weights["w"], sparse=sparse)
+            (embedded * embedded).sum().backward()
+            assert weights["w"].grad.is_selected_rows() is sparse
             opt.step()
             opt.clear_grad(set_to_zero=False)
-        results.append(made["w"].numpy())
+        results.append(weights["w"].numpy())
     np.testing.assert_allclose(results[1], results[0], rtol=1e-12)
 
 
 def test_float32_copies_of_half_precision() -> None:
-    made = parameters({"w": np.array([1.0, 2.0], np.float16)})
-    opt = optimizer.Adam(1e-4, parameters=list(made.values()), multi_precision=True)
+    weights = parameters({"w": np.array([1.0, 2.0], np.float16)})
+    opt = optimizer.Adam(1e-4, parameters=list(weights.values()), multi_precision=True)
     for _ in range(30):
-        (made["w"] * wb.to_tensor(np.array([1.0, 2.0], np.float16))).sum().backward()
+        (weights["w"] * wb.to_tensor(np.array([1.0, 2.0], np.float16))).sum().backward()
         opt.step()
         opt.clear_grad()
     state = opt.state_dict()
     assert state["master_weights"]["w"].numpy() == pytest.approx(np.float32([1 - 3e-3, 2 - 3e-3]), rel=1e-5)
-    assert made["w"].numpy().tolist() == np.float16([1 - 3e-3, 2 - 3e-3]).tolist()
-    again = parameters({"w": made["w"].numpy()})
+    assert weights["w"].numpy().tolist() == np.float16([1 - 3e-3, 2 - 3e-3]).tolist()
+    again = parameters({"w": weights["w"].numpy()})
     other = optimizer.Adam(1e-4, parameters=list(again.values()), multi_precision=True)
     other.set_state_dict(state)
-    for both, held in ((opt, made), (other, again)):
+    for both, held in ((opt, weights), (other, again)):
         (held["w"] * wb.to_tensor(np.array([1.0, 2.0], np.float16))).sum().backward()
         both.step()
     masters = [both.state_dict()["master_weights"]["w"].numpy().tolist() for both in (opt, other)]
@@ -242,29 +242,31 @@ def test_float32_copies_of_half_precision() -> None:
 
 def test_a_parameter_that_changes_its_array_is_followed() -> None:
     """`layer.to(dtype)` and loading put another array into a parameter."""
-    made = parameters({"w": np.array([1.0, 2.0])})
-    opt = optimizer.SGD(0.5, parameters=list(made.values()))
-    step(opt, made, {"w": np.array([1.0, 1.0])})
-    made["w"].set_value(np.array([10.0, 20.0]))
-    step(opt, made, {"w": np.array([1.0, 1.0])})
-    made["w"]._put(np.array([100.0, 200.0]))
-    step(opt, made, {"w": np.array([1.0, 1.0])})
-    assert made["w"].numpy().tolist() == [99.5, 199.5]
+    weights = parameters({"w": np.array([1.0, 2.0])})
+    opt = optimizer.SGD(0.5, parameters=list(weights.values()))
+    step(opt, weights, {"w": np.array([1.0, 1.0])})
+    weights["w"].set_value(np.array([10.0, 20.0]))
+    step(opt, weights, {"w": np.array([1.0, 1.0])})
+    weights["w"]._put(np.array([100.0, 200.0]))
+    step(opt, weights, {"w": np.array([1.0, 1.0])})
+    assert weights["w"].numpy().tolist() == [99.5, 199.5]
 
 
 def test_steps_leave_nothing_behind() -> None:
-    made = parameters()
-    opt = optimizer.Adam(0.01, parameters=list(made.values()), grad_clip=ClipGradByGlobalNorm(1.0), weight_decay=0.01)
-    steps(opt, made)
+    weights = parameters()
+    opt = optimizer.Adam(
+        0.01, parameters=list(weights.values()), grad_clip=ClipGradByGlobalNorm(1.0), weight_decay=0.01
+    )
+    steps(opt, weights)
     gc.collect()
     gc.disable()
     try:
-        before = sum(isinstance(found, wb.Tensor) for found in gc.get_objects())
+        before = sum(isinstance(alive, wb.Tensor) for alive in gc.get_objects())
         cycles = []
         for _ in range(3):  # what other tests of this process leave may come in between
-            steps(opt, made, GRADIENTS * 5)
+            steps(opt, weights, GRADIENTS * 5)
             cycles.append(gc.collect())
-        after = sum(isinstance(found, wb.Tensor) for found in gc.get_objects())
+        after = sum(isinstance(alive, wb.Tensor) for alive in gc.get_objects())
         assert (after, min(cycles)) == (before, 0)
     finally:
         gc.enable()

@@ -159,8 +159,8 @@ class TestLamb:
         return np.array(values)
 
     def test_the_rate_is_in_proportion_to_the_norm(self):
-        found = history(optimizer.Lamb(0.05, 0.3, 0.7, 0.95, 0.1), START, GRADIENTS)
-        assert np.allclose(found, self.lamb(0.3, True), rtol=1e-12)
+        values = history(optimizer.Lamb(0.05, 0.3, 0.7, 0.95, 0.1), START, GRADIENTS)
+        assert np.allclose(values, self.lamb(0.3, True), rtol=1e-12)
 
     @pytest.mark.parametrize("always", [False, True])
     def test_without_decay_there_is_no_ratio_unless_asked_for(self, always):

@@ -98,10 +98,10 @@ def test_the_search_meets_both_conditions(first: float) -> None:
     def at(length: float) -> tuple[float, np.ndarray]:
         return rosen(start + length * direction), rosen_der(start + length * direction)
 
-    found = strong_wolfe(at, direction, first, rosen(start), rosen_der(start), slope)
-    assert found.loss == rosen(start + found.length * direction)
-    assert found.loss <= rosen(start) + 1e-4 * found.length * slope
-    assert abs(found.gradient @ direction) <= 0.9 * abs(slope)
+    step = strong_wolfe(at, direction, first, rosen(start), rosen_der(start), slope)
+    assert step.loss == rosen(start + step.length * direction)
+    assert step.loss <= rosen(start) + 1e-4 * step.length * slope
+    assert abs(step.gradient @ direction) <= 0.9 * abs(slope)
     assert line_search(rosen, rosen_der, start, direction)[0] is not None  # there is such a length
 
 

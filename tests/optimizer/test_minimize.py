@@ -301,8 +301,8 @@ class TestState:
         with program() as (main, startup):
             make().minimize(find_op("mean")(fc(data("X", [None, 1]), 2, bias_attr=False)))
         session = Session(main, startup)
-        made = {v.name: v for v in main.persistables() if not v.is_parameter}
-        assert set(made) == {"learning_rate_0", *(f"fc_0.w_0_{kind}_0" for kind in expected)}
+        state = {v.name: v for v in main.persistables() if not v.is_parameter}
+        assert set(state) == {"learning_rate_0", *(f"fc_0.w_0_{kind}_0" for kind in expected)}
         for kind, value in expected.items():
             initial = session.value(f"fc_0.w_0_{kind}_0")
             assert initial.shape == ((1,) if "pow" in kind else (1, 2)) and np.all(initial == np.float32(value))

@@ -28,8 +28,7 @@ from typing import Any
 
 import workbench
 from tests.oracle.answers import CACHE, ROOT, TIMEOUT, Kept, ask_all
-from tests.oracle.names import found as found_here
-from tests.oracle.names import used_names
+from tests.oracle.names import object_named, used_names
 from tests.oracle.table import Outcome, missing, namespaces, reasons
 
 _LISTING = 300.0  # seconds
@@ -39,15 +38,15 @@ WARM = "workbench.ops,workbench.static,workbench.executors.api.executor,workbenc
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
-    found = outcomes(asked)
-    if not found:
+    compared = outcomes(asked)
+    if not compared:
         print("no example of that name runs under Paddle", file=sys.stderr)
         return 2
     if asked.show:
-        for outcome in found:
+        for outcome in compared:
             _show(outcome)
         return 0
-    print(report(found, asked.package))
+    print(report(compared, asked.package))
     return 0
 
 
@@ -73,7 +72,7 @@ def outcomes(asked: argparse.Namespace) -> list[Outcome]:
     running = [(example, first) for example, first in zip(chosen, firsts, strict=True) if first["error"] is None]
     seconds = ask_all(real, [_request(example, seed=2, shift=2) for example, _ in running], asked.jobs, kept)
     ours = [sys.executable, "-m", "tests.oracle.worker", "workbench", "--as", asked.package, "--warm", WARM]
-    found = ask_all(ours, [_request(example, seed=1, shift=0) for example, _ in running], asked.jobs)
+    answers = ask_all(ours, [_request(example, seed=1, shift=0) for example, _ in running], asked.jobs)
     outcomes = [
         Outcome(
             **example,
@@ -82,7 +81,7 @@ def outcomes(asked: argparse.Namespace) -> list[Outcome]:
             error=answer["error"],
             printed=answer["printed"],
         )
-        for (example, first), second, answer in zip(running, seconds, found, strict=True)
+        for (example, first), second, answer in zip(running, seconds, answers, strict=True)
     ]
     return _told_by_more_seeds(outcomes, running, lambda requests: ask_all(real, requests, asked.jobs, kept))
 
@@ -122,20 +121,20 @@ def _request(example: dict[str, Any], seed: int, shift: int) -> dict[str, Any]:
     return {"source": example["source"], "seed": seed, "shift": shift, "timeout": TIMEOUT}
 
 
-def report(found: Sequence[Outcome], package: str) -> str:
+def report(compared: Sequence[Outcome], package: str) -> str:
     """The table and the lists below it."""
-    used = {outcome.name: used_names(outcome.source, package) for outcome in found}
-    lacks = {name for names in used.values() for name in names if found_here(workbench, name) is None}
-    deviating = [f"       {outcome.name}" for outcome in found if outcome.deviates]
+    used = {outcome.name: used_names(outcome.source, package) for outcome in compared}
+    lacks = {name for names in used.values() for name in names if object_named(workbench, name) is None}
+    deviating = [f"       {outcome.name}" for outcome in compared if outcome.deviates]
     return "\n".join(
         [
-            namespaces(found),
+            namespaces(compared),
             "\nwhy examples do not run:",
-            *reasons(found),
+            *reasons(compared),
             f"\nexamples that run and print other numbers: {len(deviating)}",
             *deviating,
             "\nmissing names, by the examples that use them:",
-            *missing([used[outcome.name] for outcome in found], lacks),
+            *missing([used[outcome.name] for outcome in compared], lacks),
         ]
     )
 

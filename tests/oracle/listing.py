@@ -37,12 +37,12 @@ def examples(package: ModuleType) -> Iterator[dict[str, Any]]:
 
 def code_blocks(doc: str) -> list[str]:
     """The Python code blocks of a docstring that are written as at a prompt, without their margins."""
-    found = []
+    blocks = []
     for match in _BLOCK.finditer(doc):
         block = textwrap.dedent("\n".join(_indented(doc[match.end() :].splitlines(), match["margin"])))
         if ">>>" in block:
-            found.append(block.strip("\n") + "\n")
-    return found
+            blocks.append(block.strip("\n") + "\n")
+    return blocks
 
 
 def _indented(lines: list[str], margin: str) -> Iterator[str]:
@@ -66,7 +66,7 @@ def documented_names(package: ModuleType) -> Iterator[tuple[str, str, Any]]:
                 own = f"{path}.Tensor"  # has more examples than most modules: a namespace of its own
             yield own, f"{path}.{name}", value
             if inspect.isclass(value):
-                yield from ((own, f"{path}.{name}.{method}", found) for method, found in _methods(value))
+                yield from ((own, f"{path}.{name}.{method}", member) for method, member in _methods(value))
 
 
 def _methods(owner: type) -> Iterator[tuple[str, Any]]:
@@ -80,16 +80,16 @@ def _methods(owner: type) -> Iterator[tuple[str, Any]]:
 
 def public_modules(package: ModuleType) -> list[tuple[str, ModuleType]]:
     """(name, module) of the modules that have names of their own, the package first, then the shortest names."""
-    found = {package.__name__: package}
+    modules = {package.__name__: package}
     waiting = [package.__name__]
     while waiting:
         path = waiting.pop()
-        for name, value in list(vars(found[path]).items()):
+        for name, value in list(vars(modules[path]).items()):
             child = f"{path}.{name}"
-            if _is_public(child, value) and child not in found:
-                found[child] = value
+            if _is_public(child, value) and child not in modules:
+                modules[child] = value
                 waiting.append(child)
-    return sorted(((path, module) for path, module in found.items() if _names(module)), key=_outermost_first)
+    return sorted(((path, module) for path, module in modules.items() if _names(module)), key=_outermost_first)
 
 
 def _is_public(path: str, value: Any) -> bool:
@@ -103,8 +103,8 @@ def _names(module: ModuleType) -> list[str]:
     return list(getattr(module, "__all__", ()))
 
 
-def _outermost_first(found: tuple[str, ModuleType]) -> tuple[int, str]:
-    return found[0].count("."), found[0]
+def _outermost_first(named: tuple[str, ModuleType]) -> tuple[int, str]:
+    return named[0].count("."), named[0]
 
 
 def main(arguments: list[str]) -> int:

@@ -26,8 +26,8 @@ def used_names(source: str, package: str) -> set[str]:
     for node in ast.walk(tree):
         aliases.update(_imported(node))
     read = {_resolved(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    found = {name for name in {*read, *aliases.values()} if name and name.startswith(package + ".")}
-    return {name for name in found if not any(other.startswith(name + ".") for other in read if other)} | {
+    names = {name for name in {*read, *aliases.values()} if name and name.startswith(package + ".")}
+    return {name for name in names if not any(other.startswith(name + ".") for other in read if other)} | {
         name for name in aliases.values() if name.startswith(package + ".")
     }
 
@@ -53,7 +53,7 @@ def _resolved(node: ast.Attribute, aliases: dict[str, str]) -> str | None:
     return ".".join([aliases[value.id], *reversed(parts)])
 
 
-def found(package: ModuleType, name: str) -> Any:
+def object_named(package: ModuleType, name: str) -> Any:
     """What `package`, called otherwise, has under a dotted name of the original; None where it has nothing."""
     value: Any = package
     path = package.__name__

@@ -21,24 +21,24 @@ def numbers(text: str) -> list[str]:
     return _NUMBER.findall(_ADDRESS.sub("", text))
 
 
-def same_numbers(found: str, expected: str) -> bool:
+def same_numbers(printed: str, expected: str) -> bool:
     """Whether two texts have as many numbers, equal to rounding: of themselves, and of the largest among them."""
-    left, right = numbers(found), numbers(expected)
+    left, right = numbers(printed), numbers(expected)
     spread = ABSOLUTE * max([1.0, *filter(math.isfinite, (abs(complex(n)) for n in right if n not in _TRUTHS))])
     return len(left) == len(right) and all(_same(a, b, spread) for a, b in zip(left, right))
 
 
-def _same(found: str, expected: str, spread: float) -> bool:
-    if found == expected:
+def _same(printed: str, expected: str, spread: float) -> bool:
+    if printed == expected:
         return True
-    if {found, expected} & _TRUTHS:
+    if {printed, expected} & _TRUTHS:
         return False
-    a, b = complex(found), complex(expected)
+    a, b = complex(printed), complex(expected)
     if math.isnan(a.real) or math.isnan(b.real):
         return math.isnan(a.real) and math.isnan(b.real)
     return a == b or abs(a - b) <= spread + RELATIVE * abs(b)
 
 
-def same_text(found: str, expected: str) -> bool:
+def same_text(printed: str, expected: str) -> bool:
     """Whether two texts are equal but for white space and addresses."""
-    return _ADDRESS.sub("", found).split() == _ADDRESS.sub("", expected).split()
+    return _ADDRESS.sub("", printed).split() == _ADDRESS.sub("", expected).split()

@@ -97,10 +97,10 @@ def program(function: str, chosen: dict[str, str], package: str) -> str:
     """An example that prints the results of a call, then the gradients of its floating operands."""
     lines = [f"import {package}", f"import {function.rpartition('.')[0]}", "import numpy as np"]
     lines += [f"r = np.random.RandomState({crc32(function.encode()) % 1000})"]
-    tensors = [name for name, made in chosen.items() if made.startswith(_TENSORS)]
+    tensors = [name for name, expression in chosen.items() if expression.startswith(_TENSORS)]
     lines += [
-        f"{name} = {f'{package}.to_tensor({made}, stop_gradient=False)' if name in tensors else made}"
-        for name, made in chosen.items()
+        f"{name} = {f'{package}.to_tensor({expression}, stop_gradient=False)' if name in tensors else expression}"
+        for name, expression in chosen.items()
     ]
     lines += [
         f"out = {function}({', '.join(f'{name}={name}' for name in chosen)})",

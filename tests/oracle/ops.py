@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import workbench
 from tests.oracle.answers import CACHE, ROOT, TIMEOUT, Kept, ask_all
 from tests.oracle.docs import WARM
-from tests.oracle.names import found
+from tests.oracle.names import object_named
 from tests.oracle.numbers import numbers, same_numbers
 from tests.oracle.operands import operands, program
 from tests.oracle.signatures import Parameters, parameters
@@ -88,7 +88,7 @@ def _listed(python: str, package: str) -> dict[str, Any]:
 
 def differences(name: str, expected: Parameters) -> str | None:
     """How the parameters of our function differ from those of the real one; None if they do not."""
-    ours = found(workbench, name)
+    ours = object_named(workbench, name)
     if ours is None:
         return "missing"
     own = [parameter for parameter, _ in parameters(ours)]
@@ -128,7 +128,7 @@ def _request(source: str) -> dict[str, Any]:
 def deviations(calls: Sequence[Call]) -> list[str]:
     """A line per call that does not give the same."""
     return [
-        f"{call.function}({', '.join(f'{name}={made}' for name, made in call.operands.items())}): "
+        f"{call.function}({', '.join(f'{name}={operand}' for name, operand in call.operands.items())}): "
         + (call.error or f"other {what}")
         for call in calls
         for what in [next((w for w in ("values", "gradients") if not call.same(w)), None)]

@@ -20,21 +20,21 @@ COMPUTING = ("", "linalg", "fft", "nn.functional")  # modules whose functions ar
 
 def parameters(function: Any) -> Parameters:
     """(name, whether it is required) of what a function takes; ValueError where that cannot be told."""
-    found = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(function).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [(p.name, p.default is inspect.Parameter.empty) for p in found if p.kind in kinds]
+    return [(p.name, p.default is inspect.Parameter.empty) for p in parameters if p.kind in kinds]
 
 
 def functions(package: Any) -> dict[str, Parameters]:
     """The parameters of every public function of the modules that compute, by its name."""
-    found = {}
+    signatures = {}
     wanted = {f"{package.__name__}.{path}".rstrip(".") for path in COMPUTING}
     for path, module in public_modules(package):
         for name in module.__all__ if path in wanted else ():
             value = getattr(module, name, None)
             if inspect.isfunction(value):
-                found[f"{path}.{name}"] = parameters(value)
-    return found
+                signatures[f"{path}.{name}"] = parameters(value)
+    return signatures
 
 
 def main(arguments: list[str]) -> int:

@@ -184,8 +184,8 @@ def test_numbers_that_two_seeds_share_by_chance_are_told_by_others() -> None:
 
     outcomes = [outcome("0.5", "0.7"), outcome("0.5", "0.5"), outcome("0.5", "0.7")]
     running = [({"source": source}, {}) for source in ("coarse", "steady", "steady")]
-    found = docs._told_by_more_seeds(outcomes, running, ask)
-    assert [one.random for one in found] == [True, False, False] and [one.deviates for one in found] == [
+    told = docs._told_by_more_seeds(outcomes, running, ask)
+    assert [one.random for one in told] == [True, False, False] and [one.deviates for one in told] == [
         False,
         False,
         True,
@@ -194,7 +194,7 @@ def test_numbers_that_two_seeds_share_by_chance_are_told_by_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "same"),
+    ("printed", "expected", "same"),
     [
         ("1.00001 Tensor(shape=[2])", "1. [2]", True),
         ("1.001", "1.", False),
@@ -205,8 +205,8 @@ def test_numbers_that_two_seeds_share_by_chance_are_told_by_others() -> None:
         ("float32 w_0 0x7f12 3", "3", True),
     ],
 )
-def test_numbers_are_compared_to_rounding(found: str, expected: str, same: bool) -> None:
-    assert same_numbers(found, expected) is same
+def test_numbers_are_compared_to_rounding(printed: str, expected: str, same: bool) -> None:
+    assert same_numbers(printed, expected) is same
 
 
 def test_an_example_shows_what_a_prompt_shows() -> None:

@@ -59,7 +59,7 @@ MODELS = ({}, {"optimizer": "adam"}, {"schedule": True}, {"decay": True, "hidden
 
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
-    found = []
+    cases = []
     for mode, config in MODES.items():
         waits = config.get("sync_mode", True)
         for model in MODELS:
@@ -69,7 +69,7 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
                 told = {"trainer_id": trainer, "pservers": SERVERS, "trainers": 2, "sync_mode": waits}
                 for server in ("", *SERVERS.split(",")) if trainer == 0 else ("",):
                     case = {"config": config, "model": model, "transpile": told, "server": server}
-                    found.append((f"{mode} {model} {server or f'trainer {trainer}'}", case))
+                    cases.append((f"{mode} {model} {server or f'trainer {trainer}'}", case))
     for mode in ("grad_allreduce", "local_sgd", "single_process_multi_thread", "nccl2"):
         for rings in (1, 2):
             config = {"mode": "nccl2"} if mode == "nccl2" else {"mode": "collective", "collective_mode": mode}
@@ -77,16 +77,16 @@ def cases() -> list[tuple[str, dict[str, Any]]]:
             told = {"trainer_id": 1, "trainers": TRAINERS, "current_endpoint": TRAINERS.split(",")[1]}
             for model in ({"hidden": 3}, {"hidden": 3, "optimizer": "adam", "decay": True}):
                 case = {"config": config, "model": model, "transpile": told, "server": ""}
-                found.append((f"{mode} {rings} rings {model}", case))
-    return found
+                cases.append((f"{mode} {rings} rings {model}", case))
+    return cases
 
 
 def theirs(python: str, cases: list[dict[str, Any]]) -> list[Any]:
     """What Paddle makes of each case: operators, or the text of its error."""
     command = [python, "-I", str(WORKER)]  # without this folder, whose files are called like some of Python's
     given = json.dumps(cases)
-    found = subprocess.run(command, input=given, capture_output=True, text=True, timeout=500, check=True)
-    answers: list[Any] = json.loads(found.stdout.strip().split("\n")[-1])
+    process = subprocess.run(command, input=given, capture_output=True, text=True, timeout=500, check=True)
+    answers: list[Any] = json.loads(process.stdout.strip().split("\n")[-1])
     return answers
 
 
@@ -141,10 +141,10 @@ def comparable(programs: Any) -> list[str]:
     for name, program in zip(("main", "startup"), programs, strict=True):
         seen: dict[str, str] = {}
         for index, block in enumerate(program):
-            made = sorted(_line(op) for op in block if op[0] in INITIALISERS and not _computes_rate(op))
+            initial = sorted(_line(op) for op in block if op[0] in INITIALISERS and not _computes_rate(op))
             rest = [_line(op) for op in block if op[0] not in INITIALISERS and not _computes_rate(op)]
             lines.append(f"{name} block {index}")
-            lines += [_numbered(line, seen) for line in (*made, *rest)]
+            lines += [_numbered(line, seen) for line in (*initial, *rest)]
     return lines
 
 

@@ -39,14 +39,14 @@ def operators(program):
 
 
 def operators_of(block):
-    found = []
+    described = []
     for op in block.ops:
         ins = {slot: op.input(slot) for slot in op.input_names if op.input(slot)}
         outs = {slot: op.output(slot) for slot in op.output_names if op.output(slot)}
-        found.append([op.type, ins, outs, {name: value(op, name) for name in op.attr_names}])
+        described.append([op.type, ins, outs, {name: value(op, name) for name in op.attr_names}])
     for number, (place, op) in enumerate(noted.get(id(block), ())):
-        found.insert(place + number, op)
-    return found
+        described.insert(place + number, op)
+    return described
 
 
 def value(op, name):

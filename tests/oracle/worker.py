@@ -46,10 +46,10 @@ class Renamed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         own = self._own(fullname)
         try:
-            found = importlib.util.find_spec(own)
+            spec = importlib.util.find_spec(own)
         except ModuleNotFoundError:
-            found = None
-        return found and importlib.util.spec_from_loader(fullname, self)
+            spec = None
+        return spec and importlib.util.spec_from_loader(fullname, self)
 
     def create_module(self, spec: Any) -> ModuleType:
         module = importlib.import_module(self._own(spec.name))

@@ -18,8 +18,8 @@ TESTS = ("tests/notebook/test_line.py", "tests/notebook/test_dashboard.py", "tes
 def oldest(name: str) -> str:
     """`jupyterlab==4.0` of the requirement `jupyterlab>=4.0,<5`."""
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    found = [match for line in required if (match := re.match(rf"{name}>=([\d.]+)", line))]
-    return f"{name}=={found[0][1]}"
+    versions = [match for line in required if (match := re.match(rf"{name}>=([\d.]+)", line))]
+    return f"{name}=={versions[0][1]}"
 
 
 if __name__ == "__main__":

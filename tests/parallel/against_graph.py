@@ -41,8 +41,8 @@ class Walk(_Run):
     def read(self, slot: Any) -> Any:
         if isinstance(slot, list):
             return [self.read(value) for value in slot]
-        found = super().read(slot)
-        return self.values[slot].copy(order="K") if isinstance(found, np.ndarray) else found
+        stored = super().read(slot)
+        return self.values[slot].copy(order="K") if isinstance(stored, np.ndarray) else stored
 
     def write(self, slot: Any, result: Any) -> None:
         if isinstance(slot, Value) and isinstance(result, np.ndarray | np.generic):
@@ -77,8 +77,8 @@ def step(model: Model, exe: Any, feed: Mapping[str, Any], names: Sequence[str]) 
     check_plan(inspection.last.plan)
     check_stages(inspection.last.plan)
     shared = inspection.shared_variables()
-    for found, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
-        for array, value in zip(found, node.reads, strict=True):
+    for arrays, node in zip(results, [n for n in graph.nodes if n.type == FETCH], strict=True):
+        for array, value in zip(arrays, node.reads, strict=True):
             _same(array, walk.read(_shared(graph, value, shared)), value)
     for (name, place), value in graph.newest.items():
         tensor = find(name, place) if value.persistable else None
@@ -94,7 +94,7 @@ def _shared(graph: Graph, value: Value, shared: set[str]) -> Value:
     return max(others, key=lambda v: v.version)
 
 
-def _same(found: np.ndarray, expected: np.ndarray | Rows, value: Value) -> None:
+def _same(array: np.ndarray, expected: np.ndarray | Rows, value: Value) -> None:
     expected = dense(np, expected)
-    assert found.dtype == expected.dtype and found.shape == expected.shape, value
-    assert found.tobytes() == expected.tobytes(), f"{value}: {found} is not {expected}"
+    assert array.dtype == expected.dtype and array.shape == expected.shape, value
+    assert array.tobytes() == expected.tobytes(), f"{value}: {array} is not {expected}"

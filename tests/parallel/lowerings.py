@@ -20,15 +20,15 @@ def on_tape() -> bool:
     return library.kernels() is not None
 
 
-def same_numbers(found: Any, expected: Any, what: str = "") -> None:
+def same_numbers(computed: Any, expected: Any, what: str = "") -> None:
     """Steps make the numbers NumPy makes: its bits as calls, on the tape the same but for roundings.
 
     Kernels add up in another order, and their functions are within two units in the last place; a few steps of
     training keep that below the bound here.
     """
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.dtype == expected.dtype and found.shape == expected.shape, what
-    if on_tape() and found.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=what)
+    computed, expected = np.asarray(computed), np.asarray(expected)
+    assert computed.dtype == expected.dtype and computed.shape == expected.shape, what
+    if on_tape() and computed.dtype.kind == "f":
+        np.testing.assert_allclose(computed, expected, rtol=2e-5, atol=2e-6, err_msg=what)
     else:
-        np.testing.assert_array_equal(found, expected, err_msg=what)
+        np.testing.assert_array_equal(computed, expected, err_msg=what)

@@ -59,8 +59,8 @@ class Model:
     def values(self) -> dict[str, np.ndarray]:
         """Every persistable variable that has a value."""
         names = [v.name for v in self.main.persistables()]
-        found = {name: self.scope.find_var(name) for name in names}
-        return {name: np.array(v.get_tensor()) for name, v in found.items() if v is not None}
+        variables = {name: self.scope.find_var(name) for name in names}
+        return {name: np.array(v.get_tensor()) for name, v in variables.items() if v is not None}
 
 
 def build(body: Callable[[], Any], optimizer: Any = None, seed: int = 7) -> Model:

@@ -30,8 +30,8 @@ def costly_ops(processors: int = 8) -> Iterator[None]:
 def held(pe: Any, program: Any) -> Held:
     """The bits of every persistable value of every device, by (name, device)."""
     names = {v.name for v in program.persistables()} | ({program.rng_step} if program.rng_step else set())
-    found = {(n, i): pe.inspection.tensor(n, i) for n in sorted(names) for i in range(pe.device_count)}
-    return {key: tensor.array.tobytes() for key, tensor in found.items() if tensor is not None}
+    tensors = {(n, i): pe.inspection.tensor(n, i) for n in sorted(names) for i in range(pe.device_count)}
+    return {key: tensor.array.tobytes() for key, tensor in tensors.items() if tensor is not None}
 
 
 def binding_of(pe: Any, fetches: list[str], feed: Any) -> Binding:

@@ -127,9 +127,9 @@ class Growing:
     def dynamic(self) -> None:
         """A value whose shape is known only when it runs, and one that is known again."""
         x, more = self.pick(), wb.greater_than(wb.mean(self.pick()), wb.full([1], 0.0))
-        found = wb.tanh(static.nn.cond(more, lambda: wb.concat([x, x], axis=0), lambda: x * 0.5))
-        self.others.append(found)
-        self.known.append(self.pick() + wb.mean(found * found, axis=0, keepdim=True) * 0.1)
+        branched = wb.tanh(static.nn.cond(more, lambda: wb.concat([x, x], axis=0), lambda: x * 0.5))
+        self.others.append(branched)
+        self.known.append(self.pick() + wb.mean(branched * branched, axis=0, keepdim=True) * 0.1)
 
     def counted(self) -> None:
         block = self.known[0].block
@@ -149,8 +149,8 @@ class Growing:
 
     def embedded(self) -> None:
         attr = wb.ParamAttr(name=self.random.choice(["table_a", "table_b"]))
-        found = static.nn.embedding(self.ids, [6, WIDTH], is_sparse=True, param_attr=attr)
-        self.known.append(wb.reshape(found, [-1, WIDTH]))
+        rows = static.nn.embedding(self.ids, [6, WIDTH], is_sparse=True, param_attr=attr)
+        self.known.append(wb.reshape(rows, [-1, WIDTH]))
         if self.random.random() < 0.3:  # a dense gradient of the same table
             table = self.known[0].block.var(attr.name)
             self.known.append(self.pick() + wb.mean(table, axis=0, keepdim=True))
@@ -170,11 +170,11 @@ class Growing:
 
 def random_model(random: Random, size: int, sparse: bool = True, control: bool = False) -> Model:
     """A model made of some `size` operations; it learns if it has parameters."""
-    found: list[Growing] = []
+    models: list[Growing] = []
 
     def body() -> Any:
         growing = Growing(random, sparse, control)
-        found.append(growing)
+        models.append(growing)
         growing.layer()
         for _ in range(size):
             growing.grow()

@@ -68,8 +68,8 @@ def test_threads_and_lists(
     with override(cpu_tape=tape):
         expected = outcome(model, count, mode, rows)
         with costly_ops():
-            found = outcome(model, count, mode, rows, listed=listed, threads=threads)
-    assert found == expected, str(model.main)
+            result = outcome(model, count, mode, rows, listed=listed, threads=threads)
+    assert result == expected, str(model.main)
 
 
 @in_both
@@ -128,8 +128,8 @@ def test_every_switch(random: Any, size: int, count: int, mode: str, rows: int, 
     chosen = data.draw(st.sets(st.sampled_from(names), min_size=1))
     with override(cpu_tape=tape):
         expected = outcome(model, count, mode, rows, **{name: SWITCHES[name][0] for name in names})
-        found = outcome(model, count, mode, rows, **{name: SWITCHES[name][name in chosen] for name in names})
-    assert found == expected, f"with {sorted(chosen)}\n{model.main}"
+        result = outcome(model, count, mode, rows, **{name: SWITCHES[name][name in chosen] for name in names})
+    assert result == expected, f"with {sorted(chosen)}\n{model.main}"
 
 
 @settings(max_examples=30)
@@ -139,8 +139,8 @@ def test_the_observed_plan(random: Any, size: int, count: int, mode: str, rows: 
     model = drawn_model(random, size)
     with override(cpu_tape=tape):
         expected = outcome(model, count, mode, rows, enable_auto_fusion=True)
-        found = observed(model, count, mode, rows)
-    assert found == expected, str(model.main)
+        result = observed(model, count, mode, rows)
+    assert result == expected, str(model.main)
 
 
 def observed(model: Model, count: int, mode: str, rows: int) -> Outcome:

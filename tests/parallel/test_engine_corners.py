@@ -30,11 +30,11 @@ def reduce_mode() -> Any:
 
 def state(model: Model, name: str, shape: list[int], value: float = 0.0) -> Any:
     """A persistable variable of a model's programs that starts with one value."""
-    made = model.main.global_block().create_var(name, shape, "float32", persistable=True)
+    variable = model.main.global_block().create_var(name, shape, "float32", persistable=True)
     block = model.startup.global_block()
     block.create_var(name, shape, "float32", persistable=True)
     block.append_op("fill_constant", {}, {"Out": name}, {"shape": shape, "value": value, "dtype": "float32"})
-    return made
+    return variable
 
 
 def on_device(exe: Any, device: int, name: str) -> np.ndarray:
@@ -113,9 +113,9 @@ def test_X_19_a_fed_velocity_is_moved_in_the_same_step() -> None:
     model = line(wb.optimizer.Momentum(0.1, 0.5)).start()
     velocity = next(name for name in model.values() if "w_0_velocity" in name)
     exe = model.parallel(2)
-    found = exe.run([velocity, "fc_0.w_0"], feed={"X": column(0, 1, 2, 3), velocity: column(4)})
-    np.testing.assert_allclose(found[0], column(3.5, 3.5), rtol=1e-6)  # 0.5 * 4 + 1.5
-    np.testing.assert_allclose(found[1], column(0.65, 0.65), rtol=1e-6)
+    fetched = exe.run([velocity, "fc_0.w_0"], feed={"X": column(0, 1, 2, 3), velocity: column(4)})
+    np.testing.assert_allclose(fetched[0], column(3.5, 3.5), rtol=1e-6)  # 0.5 * 4 + 1.5
+    np.testing.assert_allclose(fetched[1], column(0.65, 0.65), rtol=1e-6)
 
 
 def test_X_19_a_fed_counter_counts_on() -> None:
@@ -208,9 +208,9 @@ def test_a_gradient_that_two_joint_updates_read(count: int) -> None:
 
     def body() -> Any:
         x = static.data("X", [None, 1])
-        made = [static.nn.fc(x, 1, weight_attr=wb.ParamAttr(name), bias_attr=False) * (k + 1.0)
+        outputs = [static.nn.fc(x, 1, weight_attr=wb.ParamAttr(name), bias_attr=False) * (k + 1.0)
                 for k, name in enumerate(rates)]  # fmt: skip
-        return wb.mean(sum(made[1:], made[0]))
+        return wb.mean(sum(outputs[1:], outputs[0]))
 
     model = build(body)
     with static.program_guard(model.main, model.startup):

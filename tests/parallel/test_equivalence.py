@@ -32,10 +32,10 @@ WIDTH = 4
 
 
 def building(**fields: Any) -> static.BuildStrategy:
-    made = static.BuildStrategy()
+    strategy = static.BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 # Programs of one mean loss: x [?, 4] and y [?, 1] of float64, ids [?, 1]
@@ -52,8 +52,8 @@ def feed(seed: int, rows: int = 8) -> dict[str, np.ndarray]:
     return {"x": r.standard_normal((rows, WIDTH)), "y": r.standard_normal((rows, 1)), "ids": ids}
 
 
-def distance(found: Any, y: Any) -> Any:
-    return wb.mean(F.square_error_cost(static.nn.fc(found, 1), y))
+def distance(features: Any, y: Any) -> Any:
+    return wb.mean(F.square_error_cost(static.nn.fc(features, 1), y))
 
 
 def layers() -> Any:
@@ -117,7 +117,7 @@ def agree(
     Args:
         schedule: what makes the feed of a step.
     """
-    one, several = build(body, made := optimizer()).start(), build(body, other := optimizer()).start()
+    one, several = build(body, first := optimizer()).start(), build(body, other := optimizer()).start()
     pe, exe = several.parallel(count, build_strategy=building(**strategy)), static.Executor()
     for step in range(steps):
         fed = feed(step) if schedule is None else schedule(step)
@@ -125,13 +125,13 @@ def agree(
         (parts,) = pe.run([several.loss.name], feed=fed)
         assert parts.shape == (count,)
         np.testing.assert_allclose(parts.mean(), whole[0], rtol=1e-10)
-        for used in (made, other):
+        for used in (first, other):
             if isinstance(used._learning_rate, wb.optimizer.lr.LRScheduler):
                 used._learning_rate.step()
     for place in range(count):
         for name, value in one.values().items():
-            found = np.array(pe.local_scope(place).find_var(name).get_tensor())
-            np.testing.assert_allclose(found, value, rtol=1e-8, atol=1e-10, err_msg=f"{name} on device {place}")
+            held = np.array(pe.local_scope(place).find_var(name).get_tensor())
+            np.testing.assert_allclose(held, value, rtol=1e-8, atol=1e-10, err_msg=f"{name} on device {place}")
 
 
 rules, clips, lr = wb.optimizer, wb.nn, wb.optimizer.lr
@@ -239,8 +239,8 @@ def summed(draw: Any, known: Known) -> None:
 def embedded(draw: Any, known: Known) -> None:
     x = pick(draw, known)
     attr = wb.ParamAttr(name=draw(st.sampled_from(["sparse_table", "other_table"])))
-    found = static.nn.embedding(x.block.var("ids"), [6, WIDTH], is_sparse=True, param_attr=attr, dtype=x.dtype)
-    known.append(x + wb.reshape(found, [-1, WIDTH]))
+    rows = static.nn.embedding(x.block.var("ids"), [6, WIDTH], is_sparse=True, param_attr=attr, dtype=x.dtype)
+    known.append(x + wb.reshape(rows, [-1, WIDTH]))
 
 
 def repeated(draw: Any, known: Known) -> None:
@@ -312,10 +312,10 @@ def test_random_programs_make_the_step_of_the_whole_batch(data: Any) -> None:
 
 def gradient(model: Model) -> np.ndarray:
     """By w, of the whole batch 1, 2, 9."""
-    (found,) = static.Executor().run(
+    (gradient,) = static.Executor().run(
         model.main, feed={"X": column(1, 2, 9)}, fetch_list=["fc_0.w_0@GRAD"], scope=model.scope
     )
-    return found
+    return gradient
 
 
 @pytest.mark.parametrize(("rule", "expected"), [("ceil", 5.25), ("floor", 3.25)])
@@ -323,8 +323,8 @@ def test_a_mean_of_means_is_not_the_mean_of_an_uneven_batch(rule: str, expected:
     """Trap 1: the loss gradient 1 / devices weighs devices, not rows."""
     execution = static.ExecutionStrategy()
     execution.feed_split = rule
-    (found,) = line().start().parallel(2, exec_strategy=execution).run(["fc_0.w_0@GRAD"], feed={"X": column(1, 2, 9)})
-    np.testing.assert_array_equal(found, [[expected], [expected]])
+    (slope,) = line().start().parallel(2, exec_strategy=execution).run(["fc_0.w_0@GRAD"], feed={"X": column(1, 2, 9)})
+    np.testing.assert_array_equal(slope, [[expected], [expected]])
     assert gradient(line().start()).tolist() == [[4.0]]
 
 
@@ -369,7 +369,7 @@ def test_weighted_by_samples_gives_the_gradient_of_the_whole_batch(count: int, s
     expected = static.Executor().run(one.main, feed=fed, fetch_list=names, scope=one.scope)
     handed = fed if sizes is None else parts_of(fed, sizes)
 
-    def found(scale: Any) -> list[np.ndarray]:
+    def gradients(scale: Any) -> list[np.ndarray]:
         pe = (
             build(layers, rules.SGD(0.1))
             .start()
@@ -377,9 +377,9 @@ def test_weighted_by_samples_gives_the_gradient_of_the_whole_batch(count: int, s
         )
         return [np.split(value, count)[0] for value in pe.run(names, feed=handed)]
 
-    for value, whole in zip(found(Scale.WeightedBySamples), expected, strict=True):
+    for value, whole in zip(gradients(Scale.WeightedBySamples), expected, strict=True):
         np.testing.assert_allclose(value, whole, rtol=1e-10, atol=1e-14)
-    for value, whole in zip(found(Scale.CoeffNumDevice), expected, strict=True):
+    for value, whole in zip(gradients(Scale.CoeffNumDevice), expected, strict=True):
         assert np.abs(value - whole).max() > 1e-3 * np.abs(whole).max()
 
 
@@ -415,11 +415,11 @@ class ByHand:
 
     def run(self, parts: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
         """One step; the devices' losses."""
-        found = [one_step(self.backward, s, part, self.names) for s, part in zip(self.scopes, parts, strict=True)]
-        sums = {g: added([values[g] for values in found], owner) for g, owner in self.gradients.items()}
+        results = [one_step(self.backward, s, part, self.names) for s, part in zip(self.scopes, parts, strict=True)]
+        sums = {g: added([values[g] for values in results], owner) for g, owner in self.gradients.items()}
         for scope in self.scopes:
             one_step(self.update, scope, sums, [])
-        return np.concatenate([values[self.loss] for values in found])
+        return np.concatenate([values[self.loss] for values in results])
 
 
 def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -428,9 +428,9 @@ def one_step(prepared: Prepared, scope: static.Scope, given: dict[str, Any], nam
     def step() -> dict[str, Any]:
         step = InterpretedStep(prepared, scope, dict(given))
         step.speculate()
-        found = {name: step.fetch(name) for name in names}
+        fetched = {name: step.fetch(name) for name in names}
         assert step.commit()
-        return found
+        return fetched
 
     return one_blas_thread.run(step)
 
@@ -454,8 +454,8 @@ def compare_bits(model: Model, count: int, mode: Any, steps: Sequence[dict[str, 
         assert np.array_equal(losses, by_hand.run(parts_of(fed, [rows] * count)))
         for place, scope in enumerate(by_hand.scopes):
             for name in model.values():
-                found, expected = (s.find_var(name).get_tensor() for s in (pe.local_scope(place), scope))
-                assert np.array_equal(found, expected), f"{name} on device {place}"
+                value, expected = (s.find_var(name).get_tensor() for s in (pe.local_scope(place), scope))
+                assert np.array_equal(value, expected), f"{name} on device {place}"
 
 
 def narrow(fed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -49,11 +49,11 @@ def test_what_was_fed_stays_though_ops_could_write_over_it(how: str, devices: in
     strategy.enable_auto_fusion = fused
     exe = model.parallel(devices, model.main, build_strategy=strategy)
     for scale in (1, 2):
-        (found,) = exe.run([model.loss], feed=[{"w": scale * fed}] * devices)
+        (fetched,) = exe.run([model.loss], feed=[{"w": scale * fed}] * devices)
         for device in range(devices):
             kept = np.array(exe.local_scope(device).find_var("w").get_tensor())
             np.testing.assert_array_equal(kept, scale * W, err_msg=f"device {device}")
-            same_numbers(np.split(np.asarray(found), devices)[device], expected(kept))
+            same_numbers(np.split(np.asarray(fetched), devices)[device], expected(kept))
     np.testing.assert_array_equal(fed, W, err_msg="the user's own array")
     check_plan(exe.inspection.last.plan)
     check_storage(exe.inspection.last.plan)

@@ -110,10 +110,10 @@ class Trial:
         options["exec_strategy"] = strategies.get(static.ExecutionStrategy, static.ExecutionStrategy())
         self.pe = self.model.parallel(DEVICES, **options)
         self.told: list[Any] = []
-        found = set(Path().iterdir())
+        present = set(Path().iterdir())
         with events.subscribe(self.told.append, events.Feed, events.Step):
             self.pe.run([], feed=FEED)
-        self.written = sorted(path.name for path in set(Path().iterdir()) - found)
+        self.written = sorted(path.name for path in set(Path().iterdir()) - present)
 
     def graph(self) -> str:
         return str(self.pe.graph([self.model.loss]))
@@ -134,11 +134,11 @@ class Trial:
         return [value.tobytes() for value in self.model.values().values()]
 
     def drops(self) -> list[int]:
-        found: list[int] = []
-        with events.subscribe(lambda event: found.append(event.step), events.ScopeDrop):
+        steps: list[int] = []
+        with events.subscribe(lambda event: steps.append(event.step), events.ScopeDrop):
             for _ in range(101):
                 self.pe.run([], feed=FEED)
-        return found
+        return steps
 
     def patience(self) -> str:
         """Whether a step waits 2 s for a scope that another thread uses."""
@@ -206,5 +206,5 @@ def check(kind: type[Any], field: str, value: Any) -> None:
         assert len(effect.reason) > 15 and not list(seen(before, after, looks[:7]))
     else:
         assert not notices
-        found = next(seen(before, after, looks), None)
-        assert found in (("graph", "plan", "files") if effect.kind == "graph" else [look.__name__ for look in looks])
+        where = next(seen(before, after, looks), None)
+        assert where in (("graph", "plan", "files") if effect.kind == "graph" else [look.__name__ for look in looks])

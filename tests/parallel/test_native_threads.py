@@ -51,10 +51,10 @@ def spans(threads: int) -> list[events.OpRun]:
     exe = model.parallel(1, exec_strategy=strategy, loss_name=None)
     feed = {"x": np.ones((256, 512), np.float32)}
     exe.run([], feed=feed)
-    found: list[events.OpRun] = []
-    with events.subscribe(lambda e: found.append(e) if isinstance(e, events.OpRun) else None):
+    runs: list[events.OpRun] = []
+    with events.subscribe(lambda e: runs.append(e) if isinstance(e, events.OpRun) else None):
         exe.run([], feed=feed)
-    return [e for e in found if "mul" in e.op.type]
+    return [e for e in runs if "mul" in e.op.type]
 
 
 @pytest.mark.skipif(processors() < 2, reason="one processor")

@@ -62,14 +62,14 @@ def batch(rows: int, classes: int = 10) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", sorted(name for name, animal in ZOO.items() if animal.optimizer is not None))
 def test_bits_do_not_depend_on_the_threads(name: str) -> None:
-    found, seen = [], ZOO[name].feed(48, 24)
+    results, seen = [], ZOO[name].feed(48, 24)
     for count in (1, 2, 3, 8, 32):
         model = ZOO[name].model().start()
         exe = with_threads(model, count)
         losses = [bits(exe.run([model.loss], feed=seen)) for _ in range(4)]
-        found.append((losses, held(exe, model.main)))
+        results.append((losses, held(exe, model.main)))
         assert count == 1 or len(binding_of(exe, [model.loss.name], seen).speculative) > 1
-    assert all(one == found[0] for one in found)
+    assert all(one == results[0] for one in results)
 
 
 def images() -> Model:
@@ -88,14 +88,14 @@ def images() -> Model:
 
 
 def test_images_are_shared_sample_by_sample() -> None:
-    rng, found = np.random.default_rng(0), []
+    rng, results = np.random.default_rng(0), []
     feed = {"x": rng.standard_normal((64, 3, 16, 16), dtype=np.float32), "y": integers(3, 64, 1)}
     for count in (1, 2, 8):
         model = images().start()
         exe = with_threads(model, count)
         losses = [bits(exe.run([model.loss], feed=feed)) for _ in range(4)]
-        found.append((losses, held(exe, model.main)))
-    assert found[1] == found[0] and found[2] == found[0]
+        results.append((losses, held(exe, model.main)))
+    assert results[1] == results[0] and results[2] == results[0]
     values = model.values()
     with override(cpu_tape=False):
         model = images().start()
@@ -108,13 +108,13 @@ def test_images_are_shared_sample_by_sample() -> None:
 
 @pytest.mark.parametrize("devices", [1, 3])
 def test_nor_where_sizes_change_from_step_to_step(devices: int) -> None:
-    found = []
+    results = []
     for count in (1, 4):
         model = labelled().start()
         exe = with_threads(model, count, devices)
         losses = [bits(exe.run([model.loss], feed=batch(rows))) for rows in (150, 180, 201, 222, 183, 150, 240, 201)]
-        found.append((losses, held(exe, model.main)))
-    assert found[0] == found[1]
+        results.append((losses, held(exe, model.main)))
+    assert results[0] == results[1]
 
 
 def test_memory_is_that_of_one_thread() -> None:

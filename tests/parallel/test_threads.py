@@ -197,7 +197,7 @@ def test_all_reduces_overlap_the_backward_pass(
 
 @pytest.mark.parametrize("mode", ["AllReduce", "Reduce"])
 def test_results_do_not_depend_on_threads(mode: str) -> None:
-    found = {}
+    results = {}
     for count in (1, 2, 8):
         model, strategy = classifier(wb.optimizer.Momentum(0.1)).start(), static.BuildStrategy()
         strategy.reduce_strategy = static.BuildStrategy.ReduceStrategy[mode]
@@ -206,8 +206,8 @@ def test_results_do_not_depend_on_threads(mode: str) -> None:
             losses = [bits(exe.run([model.loss, "fc_1.w_0"], feed=batch(13, seed))) for seed in range(6)]
             bound = binding_of(exe, [model.loss.name, "fc_1.w_0"], batch(13))
         assert len(bound.speculative) == threads_of(bound) == count
-        found[count] = losses, held(exe, model.main)
-    assert found[1] == found[2] == found[8]
+        results[count] = losses, held(exe, model.main)
+    assert results[1] == results[2] == results[8]
 
 
 class NewThreads:
@@ -315,8 +315,8 @@ def test_two_training_executors_on_one_scope(devices: int, same: bool) -> None:
             references[turn] = NumpyReplicas(shared, devices, ["w", "b"] if turn == 0 or same else ["w"])
         reference = references[turn]
         losses = reference.step(np.split(x, devices))
-        (found,) = exes[turn].run([(model, other)[turn].loss], feed={"X": x})
-        np.testing.assert_allclose(found, losses, rtol=1e-4)
+        (fetched,) = exes[turn].run([(model, other)[turn].loss], feed={"X": x})
+        np.testing.assert_allclose(fetched, losses, rtol=1e-4)
         for reference, exe in zip(references, exes, strict=True):
             if reference is not None:
                 for device, values in enumerate(reference.values):
@@ -346,8 +346,8 @@ def test_executors_of_two_scopes_in_two_threads() -> None:
     with costly_ops():
         expected = twenty_steps(*trained(0))
         pairs = [trained(0), trained(0)]
-        found = together(*(lambda pair=pair: twenty_steps(*pair) for pair in pairs))
-    assert found == [expected, expected]
+        results = together(*(lambda pair=pair: twenty_steps(*pair) for pair in pairs))
+    assert results == [expected, expected]
 
 
 def counting() -> Model:
@@ -418,9 +418,9 @@ def test_one_executor_run_by_four_threads(compiled: bool) -> None:
     def steps(rows: int) -> list[Any]:
         return [steps_of(run(rows)) for _ in range(30)]
 
-    found = together(*(lambda rows=rows: steps(rows) for rows in (2, 4, 8, 4)))
-    assert all(mine == sorted(mine) for mine in found)
-    assert sorted(k for mine in found for k in mine) == [[k, k] for k in range(1, 121)]
+    results = together(*(lambda rows=rows: steps(rows) for rows in (2, 4, 8, 4)))
+    assert all(mine == sorted(mine) for mine in results)
+    assert sorted(k for mine in results for k in mine) == [[k, k] for k in range(1, 121)]
 
 
 def test_the_first_runs_of_a_compiled_program_make_one_engine() -> None:
@@ -428,11 +428,11 @@ def test_the_first_runs_of_a_compiled_program_make_one_engine() -> None:
     program = static.CompiledProgram(model.main).with_data_parallel(
         loss_name=model.loss.name, places=[wb.CPUPlace()] * 2
     )
-    made = program._make_engine
+    make = program._make_engine
 
     def slowly(*args: Any) -> Any:
         time.sleep(0.05)
-        return made(*args)
+        return make(*args)
 
     def run() -> None:
         static.Executor().run(program, feed=ONES, scope=model.scope)
@@ -440,8 +440,8 @@ def test_the_first_runs_of_a_compiled_program_make_one_engine() -> None:
     with mock.patch.object(program, "_make_engine", side_effect=slowly) as making:
         together(run, run, run)
     assert making.call_count == 1
-    (found,) = static.Executor().run(program, feed=ONES, fetch_list=["fc_0.w_0"], scope=model.scope)
-    assert steps_of(found) == [4, 4]
+    (weight,) = static.Executor().run(program, feed=ONES, fetch_list=["fc_0.w_0"], scope=model.scope)
+    assert steps_of(weight) == [4, 4]
 
 
 def test_temporaries_are_not_dropped_under_a_running_step(slow: Slow) -> None:
@@ -466,8 +466,8 @@ def test_temporaries_are_not_dropped_under_a_running_step(slow: Slow) -> None:
         dropping.join(PATIENCE)
         assert not dropping.is_alive()
 
-    (found,), _ = together(lambda: exe.run(["fc_0.tmp_1"], feed=ONES), drop)
-    np.testing.assert_allclose(found, expected - 0.2, rtol=1e-6)  # after one step of 0.1 for weight and bias each
+    (fetched,), _ = together(lambda: exe.run(["fc_0.tmp_1"], feed=ONES), drop)
+    np.testing.assert_allclose(fetched, expected - 0.2, rtol=1e-6)  # after one step of 0.1 for weight and bias each
 
 
 def test_an_executor_that_shares_waits_for_steps_of_the_scope_it_reads() -> None:
@@ -536,8 +536,8 @@ class Serially:
         np.testing.assert_allclose(losses, expected, rtol=1e-4)
         for name, value in self.values.items():
             for device in range(exe.device_count):
-                found = np.array(exe.local_scope(device).find_var(name).get_tensor())
-                np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6, err_msg=f"{name} on {device}")
+                stored = np.array(exe.local_scope(device).find_var(name).get_tensor())
+                np.testing.assert_allclose(stored, value, rtol=1e-4, atol=1e-6, err_msg=f"{name} on {device}")
 
 
 @pytest.mark.parametrize("interval", [100, 1])

@@ -67,8 +67,8 @@ class Run:
     @property
     def versions(self) -> dict[Any, int]:
         names = [v.name for v in self.model.main.persistables()]
-        found = {(n, i): self.exe.inspection.tensor(n, i) for n in names for i in range(self.exe.device_count)}
-        return {key: tensor.version for key, tensor in found.items()}
+        tensors = {(n, i): self.exe.inspection.tensor(n, i) for n in names for i in range(self.exe.device_count)}
+        return {key: tensor.version for key, tensor in tensors.items()}
 
 
 def calls_of(run: Run) -> Callable[[], int]:
@@ -185,9 +185,9 @@ def test_a_fetch_that_does_not_lie_in_one_piece_goes_the_other_way() -> None:
     whole, parts = run(True), run(False)
     for number in range(3):
         feed = {"x": batch(6, number)["x"]}
-        found = whole.step(feed)
-        assert bits(found) == bits(parts.step(feed))
-        assert np.array_equal(found[1], feed["x"].T)
+        fetched = whole.step(feed)
+        assert bits(fetched) == bits(parts.step(feed))
+        assert np.array_equal(fetched[1], feed["x"].T)
     assert whole.prepared is None
 
 
@@ -247,8 +247,8 @@ def test_a_schedule_is_followed() -> None:
 def test_random_numbers_are_counted_as_ever() -> None:
     runs = [Run(classifier(extra=lambda h: F.dropout(h, 0.5)), 2, flag) for flag in (True, False)]
     for number in range(4):
-        found = [bits(run.step(batch(8, number))) for run in runs]
-        assert found[0] == found[1] and runs[0].state == runs[1].state
+        drawn = [bits(run.step(batch(8, number))) for run in runs]
+        assert drawn[0] == drawn[1] and runs[0].state == runs[1].state
 
 
 def test_a_value_set_between_steps_is_used() -> None:

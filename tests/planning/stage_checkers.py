@@ -52,11 +52,11 @@ def writers(plan: Plan) -> dict[Value, Node]:
 
 def readers(plan: Plan) -> dict[Value, list[Node]]:
     """Who reads what a value holds."""
-    found: dict[Value, list[Node]] = {}
+    readers: dict[Value, list[Node]] = {}
     for node in plan.graph.nodes:
         for value in dict.fromkeys(node.value_reads):
-            found.setdefault(value, []).append(node)
-    return found
+            readers.setdefault(value, []).append(node)
+    return readers
 
 
 def in_step(plan: Plan) -> set[Node]:

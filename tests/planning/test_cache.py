@@ -35,16 +35,16 @@ def static_mode() -> Iterator[None]:
 @pytest.fixture
 def bound(monkeypatch: pytest.MonkeyPatch) -> list[Binding]:
     """All bindings that are made."""
-    made: list[Binding] = []
+    bindings: list[Binding] = []
     bind = StepCache._bind
 
     def noted(self: StepCache, *given: Any) -> BoundStep:
         step = bind(self, *given)
-        made.append(step.binding)
+        bindings.append(step.binding)
         return step
 
     monkeypatch.setattr(StepCache, "_bind", noted)
-    return made
+    return bindings
 
 
 def kept_bytes(exe: Any) -> int:

@@ -66,10 +66,10 @@ class Opened:
         return specs_of(self.executor.inspection.fed(self.animal.feed(rows, steps)))
 
     def filled(self, rows: int, steps: int) -> Plan | None:
-        found = self.open.fill(self.given(rows, steps))
-        return None if found is None else found.plan
+        filled = self.open.fill(self.given(rows, steps))
+        return None if filled is None else filled.plan
 
-    def made(self, rows: int, steps: int) -> Plan:
+    def planned(self, rows: int, steps: int) -> Plan:
         given = self.given(rows, steps)
         return make_plan(self.graph, given, self.threads, MemoryOptions(), frozenset(), has_kernels)
 
@@ -111,16 +111,16 @@ def test_filled_in_it_is_the_plan_for_that_shape(
         opened[key] = Opened(name, [(20, 30), (24, 31), (17, 34)], devices)
     plan = opened[key].filled(*shape)
     if plan is not None:
-        same_plan(plan, opened[key].made(*shape))
+        same_plan(plan, opened[key].planned(*shape))
         check_stages(plan)
     assert opened[key].filled(17, 34) is not None
 
 
 @pytest.mark.parametrize("name", sorted(ZOO))
 def test_shapes_like_those_seen_fit(name: str) -> None:
-    found = Opened(name, [(20, 30), (24, 31), (17, 34)])
+    opened_plan = Opened(name, [(20, 30), (24, 31), (17, 34)])
     for shape in [(17, 34), (18, 28), (22, 36)]:
-        plan = found.filled(*shape)
+        plan = opened_plan.filled(*shape)
         assert type(plan) is FilledPlan
         check_plan(plan)
         check_shapes(plan)
@@ -128,27 +128,27 @@ def test_shapes_like_those_seen_fit(name: str) -> None:
 
 
 def test_what_never_changed_is_not_open() -> None:
-    found = Opened("sequences", [(8, 30), (8, 31), (8, 32)])
-    assert len(found.open.dims.groups) == 1
-    assert found.filled(8, 40) is not None and found.filled(9, 40) is None
+    opened_plan = Opened("sequences", [(8, 30), (8, 31), (8, 32)])
+    assert len(opened_plan.open.dims.groups) == 1
+    assert opened_plan.filled(8, 40) is not None and opened_plan.filled(9, 40) is None
 
 
 def test_sizes_that_were_equal_are_one_unknown_and_have_to_stay_equal() -> None:
-    found = Opened("words", [(8, 30), (9, 31), (10, 32)])
-    assert [len(group) for group in found.open.dims.groups] == [2, 1]  # rows of ids and labels; steps
-    given = found.given(12, 33)
+    opened_plan = Opened("words", [(8, 30), (9, 31), (10, 32)])
+    assert [len(group) for group in opened_plan.open.dims.groups] == [2, 1]  # rows of ids and labels; steps
+    given = opened_plan.given(12, 33)
     uneven = {key: s.with_shape((13, 1)) if key[0] == "y" else s for key, s in given.items()}
-    assert found.open.fill(given) is not None and found.open.fill(uneven) is None
+    assert opened_plan.open.fill(given) is not None and opened_plan.open.fill(uneven) is None
 
 
 def test_a_decision_that_turns_makes_another_plan() -> None:
     """Whether threads share the work depends on how much there is of it."""
-    found = Opened("sequences", [(4, 30), (4, 31), (4, 32)], 2, threads=2)
+    opened_plan = Opened("sequences", [(4, 30), (4, 31), (4, 32)], 2, threads=2)
     for steps in (33, 64, 95):
-        plan = found.filled(4, steps)
+        plan = opened_plan.filled(4, steps)
         if plan is not None:
-            same_plan(plan, found.made(4, steps))
-    assert found.filled(4, 4000) is None  # a tape would run too long in one go
+            same_plan(plan, opened_plan.planned(4, steps))
+    assert opened_plan.filled(4, 4000) is None  # a tape would run too long in one go
 
 
 # Steps
@@ -189,11 +189,11 @@ def filled_bindings(inspection: Any) -> int:
 )  # fmt: skip
 def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = UNEVEN if options is WEIGHTED else LIKE
-    found, inspection = train(name, shapes, **options)
+    results, inspection = train(name, shapes, **options)
     with monkeypatch.context() as patch:
         patch.setattr(open_bindings, "_APART", 1 << 30)
         expected, apart = train(name, shapes, **options)
-    assert found == expected
+    assert results == expected
     assert filled_bindings(inspection) >= 1 and filled_bindings(apart) == 0
     for binding in inspection.bindings:
         check_plan(binding.plan)
@@ -205,10 +205,10 @@ def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeyp
 def test_steps_of_any_shapes_compute_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any], shapes: list[tuple[int, int]]
 ) -> None:
-    found, _ = train(name, shapes, **options)
+    results, _ = train(name, shapes, **options)
     with monkeypatch.context() as patch:
         patch.setattr(open_bindings, "_APART", 1 << 30)
-        assert train(name, shapes, **options)[0] == found
+        assert train(name, shapes, **options)[0] == results
 
 
 @pytest.fixture
@@ -266,8 +266,8 @@ def test_a_rule_that_takes_nothing_but_whole_numbers_is_asked_shape_by_shape(dev
 
     right, _ = train("chain", SHAPES_IN_TURN, devices)
     with watched_shapes("tanh", require_number):
-        found, inspection = train("chain", SHAPES_IN_TURN, devices)
-    assert found == right and filled_bindings(inspection) == 0
+        results, inspection = train("chain", SHAPES_IN_TURN, devices)
+    assert results == right and filled_bindings(inspection) == 0
     (reason,) = inspection.refusals
     assert "op 'tanh' take no open sizes: TypeError: a dimension is an int" in reason
 
@@ -284,11 +284,11 @@ def test_a_rule_that_tells_open_sizes_something_else_is_asked_shape_by_shape() -
     right, _ = train("chain", SHAPES_IN_TURN)
     object.__setattr__(op, "infer", unknown_or)
     try:
-        found, inspection = train("chain", SHAPES_IN_TURN)
+        results, inspection = train("chain", SHAPES_IN_TURN)
     finally:
         object.__setattr__(op, "infer", before)
     (reason,) = inspection.refusals
-    assert found == right and "the shape rule of op 'tanh' gives" in reason
+    assert results == right and "the shape rule of op 'tanh' gives" in reason
 
 
 @pytest.mark.usefixtures("tape")
@@ -361,9 +361,9 @@ def test_shapes_to_come_find_storage_that_was_replaced(words: tuple[Model, Any])
     for name, value in values.items():
         again.scope.var(name).set(value / 2)
     feed = feed_of(13, 10)
-    (found,) = exe.run([model.loss], feed=feed)
+    (fetched,) = exe.run([model.loss], feed=feed)
     (expected,) = again.parallel(1).run([again.loss], feed=feed)
-    assert found.tobytes() == expected.tobytes()
+    assert fetched.tobytes() == expected.tobytes()
     for name, value in again.values().items():
         assert np.array_equal(model.value(name), value), name
 
@@ -388,9 +388,9 @@ def test_shapes_the_program_does_not_take_are_refused_as_ever(words: tuple[Model
     alone = ZOO["words"].model().start()
     with pytest.raises(InvalidArgument) as expected:
         alone.parallel(1).run([alone.loss], feed=uneven)
-    with pytest.raises(InvalidArgument) as found:
+    with pytest.raises(InvalidArgument) as raised:
         exe.run([model.loss], feed=uneven)
-    assert str(found.value) == str(expected.value)
+    assert str(raised.value) == str(expected.value)
 
 
 @pytest.mark.usefixtures("tape")
@@ -439,39 +439,39 @@ class OpenFor:
         return object() if self.left >= 0 else None
 
 
-def shapes_met(made: list[OpenFor], form: Any, count: int, shapes: int) -> list[Any]:
+def shapes_met(bindings: list[OpenFor], form: Any, count: int, shapes: int) -> list[Any]:
     """What so many further shapes are given; every open binding is right for some of them."""
 
     def make(dims: Any) -> Any:
-        made.append(OpenFor(shapes))
-        return made[-1]
+        bindings.append(OpenFor(shapes))
+        return bindings[-1]
 
-    rows = range(2 + 1000 * len(made), 2 + 1000 * len(made) + count)
+    rows = range(2 + 1000 * len(bindings), 2 + 1000 * len(bindings) + count)
     return [form.fit({("x", 0): Spec((n, 3), as_dtype("float32"))}, make) for n in rows]
 
 
 def test_shapes_that_none_of_many_open_plans_is_right_for_are_planned_each_for_itself() -> None:
     """Where decisions turn all the time, there is an end to making further ones."""
-    made: list[OpenFor] = []
-    shapes_met(made, open_bindings._FeedForm(), 100, shapes=1)
-    assert len(made) == open_bindings._MOST
+    bindings: list[OpenFor] = []
+    shapes_met(bindings, open_bindings._FeedForm(), 100, shapes=1)
+    assert len(bindings) == open_bindings._MOST
 
 
 def test_where_decisions_turn_the_next_shape_makes_a_further_one() -> None:
     """Only the first shapes of a program are planned each for itself: it may have no others."""
-    made: list[OpenFor] = []
-    fits = shapes_met(made, open_bindings._FeedForm(), 11, shapes=3)
+    bindings: list[OpenFor] = []
+    fits = shapes_met(bindings, open_bindings._FeedForm(), 11, shapes=3)
     assert [fit is None for fit in fits] == [True, True, *[False] * 9]
-    assert [fit.binding for fit in fits[2:]] == [one for one in made for _ in range(3)]
+    assert [fit.binding for fit in fits[2:]] == [one for one in bindings for _ in range(3)]
 
 
 def test_what_is_bound_to_storage_that_was_replaced_is_not_kept() -> None:
-    made: list[OpenFor] = []
+    bindings: list[OpenFor] = []
     form = open_bindings._FeedForm()
-    assert shapes_met(made, form, 5, shapes=50)[-1].binding is made[0]
-    made[0].current, left = False, made[0].left
-    found = shapes_met(made, form, 5, shapes=50)
-    assert made[0].left == left and found[-1].binding is made[1]
+    assert shapes_met(bindings, form, 5, shapes=50)[-1].binding is bindings[0]
+    bindings[0].current, left = False, bindings[0].left
+    fits = shapes_met(bindings, form, 5, shapes=50)
+    assert bindings[0].left == left and fits[-1].binding is bindings[1]
 
 
 @pytest.mark.parametrize(
@@ -487,18 +487,18 @@ def test_arrays_without_memory_are_broadcast_as_numpy_does(shape: tuple[int, ...
         with pytest.raises(ValueError, match="broadcast"):
             np.broadcast_to(array, wanted)  # type: ignore[call-overload]
         return
-    found: Any = np.broadcast_to(array, wanted)  # type: ignore[call-overload]
+    view: Any = np.broadcast_to(array, wanted)  # type: ignore[call-overload]
     used = [axis for axis, dim in enumerate(wanted) if dim > 1]
-    assert (found.address, found.shape) == (64, expected.shape)
-    assert [found.strides[axis] for axis in used] == [expected.strides[axis] for axis in used]
+    assert (view.address, view.shape) == (64, expected.shape)
+    assert [view.strides[axis] for axis in used] == [expected.strides[axis] for axis in used]
 
 
 @pytest.mark.parametrize("shape", [(-1, 3), (4, -1), (-1,), (2, 2, 3)])
 def test_arrays_without_memory_are_seen_in_other_shapes_as_numpy_does(shape: tuple[int, ...]) -> None:
     given = np.zeros((2, 6), np.float32)
-    found = MetaArray(64, given.shape, given.strides, np.float32).seen_as(shape)
+    view = MetaArray(64, given.shape, given.strides, np.float32).seen_as(shape)
     expected = given.reshape(shape)
-    assert found is not None and (found.shape, found.strides) == (expected.shape, expected.strides)
+    assert view is not None and (view.shape, view.strides) == (expected.shape, expected.strides)
 
 
 def test_going_through_an_array_without_memory_ends_where_numpys_does() -> None:

@@ -133,9 +133,9 @@ def alias(plan: Plan, change: Callable[[Any], Any]) -> Plan:
 
 def alias_of_another(plan: Plan) -> Plan:
     """What a product makes is said to be a view of its operand."""
-    made = {v: node for node in plan.graph.nodes for v in node.writes}
-    value = next(v for v in plan.refs if v in made and made[v].type == "mul" and v not in plan.aliases)
-    source = next(v for v in made[value].value_reads if not plan.refs[v].root.name)
+    writers = {v: node for node in plan.graph.nodes for v in node.writes}
+    value = next(v for v in plan.refs if v in writers and writers[v].type == "mul" and v not in plan.aliases)
+    source = next(v for v in writers[value].value_reads if not plan.refs[v].root.name)
     seen = plan.memory.aliases.lies(value)
     aliases = replace(plan.memory.aliases, aliases={**plan.memory.aliases.aliases, value: Alias(source, seen)})
     refs = {**plan.refs, value: replace(plan.refs[value], root=plan.refs[source].root, offset=0)}
@@ -144,9 +144,9 @@ def alias_of_another(plan: Plan) -> Plan:
 
 def over(plan: Plan, pick: Callable[[Plan, Any], Any]) -> Plan:
     """A result over another input: the first for which there is one."""
-    made = {v: node for node in plan.graph.nodes for v in node.writes}
+    writers = {v: node for node in plan.graph.nodes for v in node.writes}
     for result in plan.refs:
-        source = pick(plan, made[result]) if result in made else None
+        source = pick(plan, writers[result]) if result in writers else None
         if source is not None:
             refs = {**plan.refs, result: plan.refs[source]}
             return with_memory(plan, takeovers={**plan.memory.takeovers, result: source}, refs=refs)
@@ -230,8 +230,8 @@ def test_a_check_finds(fault: str) -> None:
 def test_the_check_of_shapes_finds(change: Callable[[int], int]) -> None:
     plan = rich_plan()
     check_shapes(plan)
-    made = {v for node in plan.graph.nodes for v in node.writes}
-    value = next(v for v in reversed(plan.shapes.specs) if v in made and plan.shapes.specs[v].shape)
+    written = {v for node in plan.graph.nodes for v in node.writes}
+    value = next(v for v in reversed(plan.shapes.specs) if v in written and plan.shapes.specs[v].shape)
     spec = plan.shapes.specs[value]
     wrong = spec.with_shape([change(d) for d in spec.shape]) if change(2) > 0 else spec.with_shape([])
     shapes = type(plan.shapes).__new__(type(plan.shapes))

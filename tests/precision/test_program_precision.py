@@ -59,13 +59,13 @@ GOOD, BAD = np.ones((2, 4), np.float32), np.full((2, 4), np.inf, np.float32)
 
 def test_the_factor_grows_after_good_steps_and_shrinks_after_bad_ones() -> None:
     scaling = optimizer(init_loss_scaling=8.0, incr_every_n_steps=2, decr_every_n_nan_or_inf=2, decr_ratio=0.5)
-    found = steps(scaling, [GOOD, GOOD, GOOD, BAD, BAD, BAD, GOOD, BAD])
-    assert [float(f[0]) for f in found] == [8.0, 16.0, 16.0, 16.0, 8.0, 8.0, 8.0, 8.0]
+    factors = steps(scaling, [GOOD, GOOD, GOOD, BAD, BAD, BAD, GOOD, BAD])
+    assert [float(f[0]) for f in factors] == [8.0, 16.0, 16.0, 16.0, 8.0, 8.0, 8.0, 8.0]
 
 
 def test_a_factor_that_is_not_dynamic_stays() -> None:
-    found = steps(optimizer(init_loss_scaling=8.0, use_dynamic_loss_scaling=False, incr_every_n_steps=1), [GOOD] * 3)
-    assert [float(f[0]) for f in found] == [8.0] * 3
+    factors = steps(optimizer(init_loss_scaling=8.0, use_dynamic_loss_scaling=False, incr_every_n_steps=1), [GOOD] * 3)
+    assert [float(f[0]) for f in factors] == [8.0] * 3
 
 
 def test_gradients_that_are_not_finite_leave_parameters_alone() -> None:

@@ -50,8 +50,8 @@ def normed(x: Any, y: Any) -> Any:
 
 def sparse(x: Any, y: Any) -> Any:
     ids = wb.cast(wb.scale(wb.abs(x), 2.0), "int64")
-    found = static.nn.embedding(wb.clip(ids, 0, 5), (6, 3), is_sparse=True)
-    return linear(wb.reshape(found, [-1, 12]), y)
+    rows = static.nn.embedding(wb.clip(ids, 0, 5), (6, 3), is_sparse=True)
+    return linear(wb.reshape(rows, [-1, 12]), y)
 
 
 Case = tuple[Callable[[Any, Any], Any], Callable[[], Any], dict[str, Any]]
@@ -92,7 +92,7 @@ def train(name: str, mode: Any, trainers: int, trainer: int, devices: int) -> di
     build = static.BuildStrategy()
     for field, value in {**fields, "reduce_strategy": mode}.items():
         setattr(build, field, value)
-    found: dict[str, np.ndarray] = {}
+    values: dict[str, np.ndarray] = {}
     scope = static.Scope()
     with static.scope_guard(scope):
         static.Executor().run(startup)
@@ -106,11 +106,11 @@ def train(name: str, mode: Any, trainers: int, trainer: int, devices: int) -> di
                 time.sleep(0.1 * trainer)  # longer than kernels wait
             mine = feeds(name, step, trainers * devices)[trainer * devices :][:devices]
             (losses,) = executor.run(compiled, feed=mine, fetch_list=[loss])
-            found[f"loss {step}"] = losses
+            values[f"loss {step}"] = losses
         for variable in main.list_vars():
             if variable.persistable and (held := scope.find_var(variable.name)) is not None:
-                found[variable.name] = np.array(held.get_tensor())
-    return found
+                values[variable.name] = np.array(held.get_tensor())
+    return values
 
 
 def main(trainers: int, devices: int, folder: Path) -> None:

@@ -74,10 +74,10 @@ def mpiexec() -> str | None:
 
 def require_mpi() -> str:
     """The mpiexec to be used; skips the test where there is none."""
-    found = mpiexec()
-    if found is None:
+    program = mpiexec()
+    if program is None:
         pytest.skip("several processes need mpi4py and an mpiexec: pip install -e '.[processes]'")
-    return found
+    return program
 
 
 @cache
@@ -143,16 +143,16 @@ def _text(path: Path) -> str:
 def _left_of(session: int) -> list[str]:
     """What is left of a session after a moment; it is killed."""
     until = time.monotonic() + 2.0
-    while (found := _members(session)) and time.monotonic() < until:
+    while (members := _members(session)) and time.monotonic() < until:
         time.sleep(0.05)
-    for pid in found:
+    for pid in members:
         os.kill(pid, signal.SIGKILL)
-    return [f"{pid} {command}" for pid, command in found.items()]
+    return [f"{pid} {command}" for pid, command in members.items()]
 
 
 def _members(session: int) -> dict[int, str]:
     """Processes of a session that have not ended, with their commands."""
-    found = {}
+    commands = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             command, _, rest = stat.read_text().partition("(")[2].rpartition(")")
@@ -160,5 +160,5 @@ def _members(session: int) -> dict[int, str]:
             continue
         state, _, _, of = rest.split()[:4]
         if int(of) == session and state not in "ZX":
-            found[int(stat.parent.name)] = command
-    return found
+            commands[int(stat.parent.name)] = command
+    return commands

@@ -19,14 +19,14 @@ class One(wb.nn.Layer):
 
     def __init__(self, name="p"):
         super().__init__()
-        self.p = self.create_parameter([1], wb.ParamAttr(name=f"{name}{made()}" if name == "p" else name))
+        self.p = self.create_parameter([1], wb.ParamAttr(name=f"{name}{next_number()}" if name == "p" else name))
         self.p.name = name
 
     def forward(self, x):
         return self.p * x
 
 
-def made(count=[0]):  # noqa: B006 (counts parameters)
+def next_number(count=[0]):  # noqa: B006 (counts parameters)
     count[0] += 1
     return count[0]
 
@@ -102,15 +102,15 @@ def d_4():
 def d_5():
     net = wb.DataParallel(One())
     p, x = net.parameters()[0], wb.to_tensor([factor])
-    found = {}
+    told = {}
     with net.no_sync():
         inside = net(x)
     inside.backward()
-    found["forward_inside"], p.grad = p.grad.item(), None
+    told["forward_inside"], p.grad = p.grad.item(), None
     outside = net(x)
     with net.no_sync():
         outside.backward()
-    found["backward_inside"], p.grad = p.grad.item(), None
+    told["backward_inside"], p.grad = p.grad.item(), None
     try:
         with net.no_sync():
             raise KeyError
@@ -118,10 +118,10 @@ def d_5():
         pass
     y = net(x)
     y.backward(retain_graph=True)
-    found["after_an_error"] = p.grad.item()
+    told["after_an_error"] = p.grad.item()
     y.backward()
-    found["second_backward"] = p.grad.item()
-    return found
+    told["second_backward"] = p.grad.item()
+    return told
 
 
 def d_6():
@@ -136,12 +136,12 @@ def d_7():
     model = Three(["first", "middle", "last"])
     net = wb.DataParallel(model, comm_buffer_size=0, last_comm_buffer_size=0)
     before = net._exchange.buckets
-    found = []
+    gradients = []
     for _ in range(2):
         net(["middle", "last", "first"], wb.to_tensor([factor])).backward()
-        found.append(grads(net))
+        gradients.append(grads(net))
         net.clear_gradients()
-    return {"before": before, "after": net._exchange.buckets, "same": found[0] == found[1] == [[3.0]] * 3}
+    return {"before": before, "after": net._exchange.buckets, "same": gradients[0] == gradients[1] == [[3.0]] * 3}
 
 
 def d_8():
@@ -164,16 +164,16 @@ def d_8():
 
 
 def d_9():
-    found = {}
+    told = {}
     net = wb.DataParallel(Three("abc"), find_unused_parameters=True)
     a, b, c = net.parameters()
     x = wb.to_tensor([factor])
     net("ab" if rank == 0 else "b", x).backward()
-    found["unused_everywhere"], found["used_on_one"] = None if c.grad is None else "a gradient", a.grad.tolist()
+    told["unused_everywhere"], told["used_on_one"] = None if c.grad is None else "a gradient", a.grad.tolist()
     net.clear_gradients()
     a.grad = None if rank == 0 else wb.to_tensor([6.0])
     net("ab" if rank == 0 else "b", wb.to_tensor([8.0])).backward()
-    found["used_here_and_added_up_there"] = a.grad.tolist()
+    told["used_here_and_added_up_there"] = a.grad.tolist()
     for p in (a, b, c):
         p.grad = None
 
@@ -183,13 +183,13 @@ def d_9():
         for p in usual.parameters():
             p.grad = None
         usual("ac", x).backward()
-    found["same_as_before"] = grads(usual)
+    told["same_as_before"] = grads(usual)
     for p in usual.parameters():
         p.grad = None
-    found["kind"], found["changed"] = kind_and_text(lambda: usual("ac" if rank else "abc", x).backward())
+    told["kind"], told["changed"] = kind_and_text(lambda: usual("ac" if rank else "abc", x).backward())
     usual("ac", x).backward()
-    found["goes_on"] = usual.parameters()[0].grad.tolist()
-    return found
+    told["goes_on"] = usual.parameters()[0].grad.tolist()
+    return told
 
 
 def d_10():
@@ -207,16 +207,16 @@ def d_11():
     net = wb.DataParallel(model)
     with net.no_sync():
         synced(net, factor / model[1].p.item())
-    found = {}
+    told = {}
     fused_allreduce_gradients(list(net.parameters()), None)
-    found["mean"] = round(model[0].p.grad.item(), 5)
+    told["mean"] = round(model[0].p.grad.item(), 5)
     fused_allreduce_gradients(list(net.parameters()), None)
-    found["again"], found["frozen"] = round(model[0].p.grad.item(), 5), model[1].p.grad
+    told["again"], told["frozen"] = round(model[0].p.grad.item(), 5), model[1].p.grad
     table = wb.nn.Embedding(3, 2, sparse=True)
     table(wb.to_tensor([1])).sum().backward()
     _, text = kind_and_text(lambda: fused_allreduce_gradients(table.parameters(), None))
-    found["sparse"] = "dense gradients" if "dense gradients" in text else text
-    return found
+    told["sparse"] = "dense gradients" if "dense gradients" in text else text
+    return told
 
 
 def d_13():
@@ -245,15 +245,15 @@ def trained():
 
     random = np.random.RandomState(3)
     batches = [(random.rand(8, 6).astype(np.float32), random.rand(8, 1).astype(np.float32)) for _ in range(6)]
-    found = []
+    weights = []
     for net, part in ((wb.DataParallel(model()), slice(4 * rank, 4 * rank + 4)), (model(), slice(None))):
         optimizer = wb.optimizer.Adam(0.01, parameters=net.parameters())
         for x, y in batches:
             wb.nn.functional.mse_loss(net(wb.to_tensor(x[part])), wb.to_tensor(y[part])).backward()
             optimizer.step()
             optimizer.clear_grad()
-        found.append([value for p in net.parameters() for value in p.numpy().reshape(-1).tolist()])
-    return {"weights": found[0], "alone": found[1]}
+        weights.append([value for p in net.parameters() for value in p.numpy().reshape(-1).tolist()])
+    return {"weights": weights[0], "alone": weights[1]}
 
 
 def sync_batch_norm():
@@ -262,7 +262,7 @@ def sync_batch_norm():
     share = batch[:3] if rank == 0 else batch[3:]
     weights = random.rand(*batch.shape).astype(np.float32)
     own = weights[:3] if rank == 0 else weights[3:]
-    found = []
+    results = []
     for layer, x, w in ((wb.nn.SyncBatchNorm(3), share, own), (wb.nn.BatchNorm1D(3), batch, weights)):
         x, w = wb.to_tensor(x.astype(np.float32), stop_gradient=False), wb.to_tensor(w)
         y = layer(x)
@@ -276,10 +276,10 @@ def sync_batch_norm():
         )
         rest = [layer._mean, layer._variance, *slopes]
         layer.eval()
-        found.append(
+        results.append(
             [v.reshape(-1).tolist() for v in (y, dx, *(r.numpy() for r in rest), layer(wb.ones([1, 3, 1])).numpy())]
         )
-    return {"over_processes": found[0], "alone": found[1]}
+    return {"over_processes": results[0], "alone": results[1]}
 
 
 def differ():

@@ -104,10 +104,10 @@ def test_many_steps_are_sent_at_once_and_only_as_data(ranks: Cluster, monkeypatc
     sent: list[tuple[str, int]] = []
 
     def noted(function: Any, arguments: Any) -> tuple[str, str, bytes]:
-        made = message(function, arguments)
-        assert [type(part) for part in made] == [str, str, bytes]
-        sent.append((function.__name__, len(made[2])))
-        return made
+        parts = message(function, arguments)
+        assert [type(part) for part in parts] == [str, str, bytes]
+        sent.append((function.__name__, len(parts[2])))
+        return parts
 
     monkeypatch.setattr(engines, "message", noted)
     monkeypatch.setattr(ahead, "_TOGETHER_S", 60.0)  # however slow this machine is
@@ -212,14 +212,14 @@ def test_a_run_has_its_devices_here_or_in_a_cluster(ranks: Cluster) -> None:
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
 def test_what_is_closed_says_so() -> None:
-    made = Cluster(1)
-    run = Training().train(cluster=made, steps=10**6)
+    single = Cluster(1)
+    run = Training().train(cluster=single, steps=10**6)
     while run.step < 3:
         time.sleep(0.01)
     for _ in range(2):
-        made.close()
-    assert repr(made) == "Cluster(1 rank of 1 device, closed)" and not made.alive
-    for use in (made.ranks, made.restart, lambda: Training().train(cluster=made, steps=1).wait(60)):
+        single.close()
+    assert repr(single) == "Cluster(1 rank of 1 device, closed)" and not single.alive
+    for use in (single.ranks, single.restart, lambda: Training().train(cluster=single, steps=1).wait(60)):
         with pytest.raises(Unavailable, match=r"this cluster was closed; wb\.distributed\.cluster"):
             use()
     with pytest.raises(Unavailable, match="this cluster was closed"):
@@ -481,8 +481,8 @@ def test_batches_are_divided_as_over_devices_of_one_process(rows: int, devices: 
 def test_batches_of_other_shapes_are_not_sent_as_one() -> None:
     kinds = [(4, np.float32), (4, np.float32), (3, np.float32), (4, np.float32), (4, np.float64)]
     feeds = [{"x": np.full((rows, 2), k, dtype)} for k, (rows, dtype) in enumerate(kinds)]
-    found = [[int(feed["x"][0, 0]) for feed in together] for together in alike(feeds)]
-    assert found == [[0, 1], [2], [3], [4]]
+    groups = [[int(feed["x"][0, 0]) for feed in together] for together in alike(feeds)]
+    assert groups == [[0, 1], [2], [3], [4]]
 
 
 @pytest.mark.parametrize(

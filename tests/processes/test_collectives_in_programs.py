@@ -80,7 +80,7 @@ _PROGRAMS = """
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, np.ndarray]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, np.ndarray]]:
     folder: Path = tmp_path_factory.mktemp("collectives")
     job = run_ranks(_PROGRAMS, 2, timeout=120, args=(str(folder),))
     assert job.code == 0, str(job)
@@ -90,23 +90,23 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, np.ndarray
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize("aside", [False, True])
 @pytest.mark.parametrize("type", ["c_broadcast", "c_allreduce_sum"])
-def test_programs_that_only_infer_exchange(found: list, type: str, aside: bool, dtype: str) -> None:
+def test_programs_that_only_infer_exchange(told: list, type: str, aside: bool, dtype: str) -> None:
     own = [np.tile(np.array([[-0.0, 2.5 if dtype == "float32" else 7, 3]], dtype) * (r + 1), (4, 1)) for r in (0, 1)]
     want = own[1] if type == "c_broadcast" else own[0] + own[1]
-    for rank, one in enumerate(found):
+    for rank, one in enumerate(told):
         key = f"{type} {aside} {dtype}"
         assert one[key].tobytes() == want.tobytes()  # -0.0 stays what it is
         kept = own[rank] if aside else want
         assert one[f"{key} own"].tobytes() == kept.tobytes()
 
 
-def test_what_is_trained_can_be_sent_to_everybody_in_every_step(found: list) -> None:
+def test_what_is_trained_can_be_sent_to_everybody_in_every_step(told: list) -> None:
     """Rank 1's weights, of two steps with gradients 2 and 4; the bias is each one's own."""
-    for one in found:
+    for one in told:
         np.testing.assert_array_equal(one["w"].reshape(-1), np.full(3, -6.0, np.float32))
         np.testing.assert_array_equal(one["b"], np.array([-2.0], np.float32))
 
 
-def test_a_root_that_is_no_member_is_refused(found: list) -> None:
-    for one in found:
+def test_a_root_that_is_no_member_is_refused(told: list) -> None:
+    for one in told:
         assert "root is in [0, 2), got 2" in str(one["refused"])

@@ -88,9 +88,9 @@ def test_rule_d_4_all_that_has_been_added_up_is_averaged(told: Any) -> None:
 
 @pytest.mark.processes
 def test_rule_d_5_what_counts_is_where_forward_ran(told: Any) -> None:
-    for rank, found in enumerate(told["d_5"]):
+    for rank, facts in enumerate(told["d_5"]):
         own = [2.0, 4.0][rank]
-        assert found == {
+        assert facts == {
             "forward_inside": own,
             "backward_inside": 3.0,
             "after_an_error": 3.0,
@@ -132,14 +132,14 @@ def test_rule_d_8_buckets_start_in_order_while_backward_runs(told: Any) -> None:
 
 @pytest.mark.processes
 def test_rule_d_9_parameters_without_a_part_in_the_loss(told: Any) -> None:
-    for rank, found in enumerate(told["d_9"]):
-        assert found["unused_everywhere"] is None
-        assert found["used_on_one"] == [1.0]  # 2 there, nothing here
-        assert found["used_here_and_added_up_there"] == [7.0]
-        assert found["same_as_before"] == [[3.0], None, [3.0]]
-        assert ("find_unused_parameters=True" in found["changed"]) and ("b" in found["changed"])
-        assert found["kind"] == ("PeerFailed" if rank else "PreconditionNotMet")
-        assert found["goes_on"] == [3.0]
+    for rank, facts in enumerate(told["d_9"]):
+        assert facts["unused_everywhere"] is None
+        assert facts["used_on_one"] == [1.0]  # 2 there, nothing here
+        assert facts["used_here_and_added_up_there"] == [7.0]
+        assert facts["same_as_before"] == [[3.0], None, [3.0]]
+        assert ("find_unused_parameters=True" in facts["changed"]) and ("b" in facts["changed"])
+        assert facts["kind"] == ("PeerFailed" if rank else "PreconditionNotMet")
+        assert facts["goes_on"] == [3.0]
 
 
 @pytest.mark.processes
@@ -183,8 +183,8 @@ def test_training_on_two_processes_is_training_on_both_halves_of_a_batch(told: A
 def test_sync_batch_norm_takes_its_statistics_over_all_processes(told: Any) -> None:
     """Of uneven batches; results, gradients, running statistics and what is made of them."""
     for rank in told["sync_batch_norm"]:
-        for found, expected in zip(rank["over_processes"], rank["alone"], strict=True):
-            assert np.allclose(found, expected, rtol=2e-4, atol=2e-5)
+        for value, expected in zip(rank["over_processes"], rank["alone"], strict=True):
+            assert np.allclose(value, expected, rtol=2e-4, atol=2e-5)
 
 
 @pytest.mark.processes

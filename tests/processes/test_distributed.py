@@ -180,9 +180,9 @@ def test_a_process_that_is_alone_exchanges_with_itself() -> None:
     dist.all_reduce(x)
     dist.reduce(x, 0)
     dist.broadcast(x, 0)
-    found: list[Any] = []
-    dist.all_gather(found, x)
-    dist.alltoall([wb.to_tensor([5.0])], found)
+    received: list[Any] = []
+    dist.all_gather(received, x)
+    dist.alltoall([wb.to_tensor([5.0])], received)
     y = wb.zeros([2])
     dist.scatter(y, [x])
     z = wb.zeros([2])
@@ -191,7 +191,7 @@ def test_a_process_that_is_alone_exchanges_with_itself() -> None:
     objects: list[Any] = []
     dist.all_gather_object(objects, {"a": 1})
     assert x.tolist() == y.tolist() == z.tolist() == [1.0, 2.0] and objects == [{"a": 1}]
-    assert [t.tolist() for t in found] == [[1.0, 2.0], [5.0]]
+    assert [t.tolist() for t in received] == [[1.0, 2.0], [5.0]]
     part = dist.new_group([0], timeout=timedelta(seconds=3))
     assert part.process_group.timeout == 3.0 and dist.all_reduce(x, group=part) is not None
 
@@ -242,10 +242,10 @@ def test_nothing_is_exchanged_before_the_processes_are_connected() -> None:
 
 def test_objects_come_out_as_they_went_in() -> None:
     given = {"a": [1, 2.5, None, True, "ü"], "b": (np.float16([[1, 2]]), np.int8(3)), 7: {}, "$x": float("-inf")}
-    found = decoded(encoded(given))
-    assert found["a"] == given["a"] and found[7] == {} and found["$x"] == float("-inf")
-    assert found["b"][0].dtype == np.float16 and found["b"][0].tolist() == [[1.0, 2.0]] and found["b"][1] == 3
-    assert isinstance(found["b"], tuple)
+    result = decoded(encoded(given))
+    assert result["a"] == given["a"] and result[7] == {} and result["$x"] == float("-inf")
+    assert result["b"][0].dtype == np.float16 and result["b"][0].tolist() == [[1.0, 2.0]] and result["b"][1] == 3
+    assert isinstance(result["b"], tuple)
 
 
 def test_rule_d_20_the_environment_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

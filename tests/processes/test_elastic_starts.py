@@ -72,12 +72,12 @@ def test_a_job_goes_on_from_its_own_checkpoints_and_not_from_those_of_one_before
     of_before = written("last.checkpoint")
     os.utime(of_before, (1e9, 1e9))
     _, (first, second) = elastic([lambda: None, lambda: None], tmp_path, monkeypatch)
-    found = []
+    left = []
     for job in (first, second):
         for name, value in job.variables.items():
             monkeypatch.setenv(name, value)
-        found.append(left_by_the_start_before(tmp_path))
-    assert found == [None, None]
+        left.append(left_by_the_start_before(tmp_path))
+    assert left == [None, None]
     newest = written("last-v1.checkpoint")
     assert left_by_the_start_before(tmp_path) == newest
 

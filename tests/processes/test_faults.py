@@ -43,9 +43,9 @@ def job_of(fault: str, deadline: float, options: tuple[str, ...] = (), nodes: st
 
 def told(job: Job, rank: int) -> tuple[str, str, float, str]:
     """What a rank said of its wait: the error's class, its ranks, seconds and message."""
-    found = re.match(r"(\w+) (\([\d, ]*\)) ([\d.]+) (.*)", job.outputs[rank], re.DOTALL)
-    assert found is not None, str(job)
-    return found[1], found[2], float(found[3]), found[4]
+    match = re.match(r"(\w+) (\([\d, ]*\)) ([\d.]+) (.*)", job.outputs[rank], re.DOTALL)
+    assert match is not None, str(job)
+    return match[1], match[2], float(match[3]), match[4]
 
 
 @pytest.mark.parametrize("fault", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"], ids=["killed", "ended"])

@@ -55,9 +55,9 @@ def test_f10_sync_servers_take_the_mean_and_end_by_themselves(tmp_path: Path) ->
 def test_f10_async_servers_apply_every_gradient_in_full(tmp_path: Path, mode: str) -> None:
     """Three times 2 and three times 4, each by 0.1, whatever comes when: the last trainer sees all of it."""
     said = launched(tmp_path, SERVERS, "servers.py", mode)
-    found = values(said)
-    assert min(one[-1] for one in found) == -0.8 and said.count("served") == 1
-    assert all(a > b for one in found for a, b in pairwise(one))
+    series = values(said)
+    assert min(one[-1] for one in series) == -0.8 and said.count("served") == 1
+    assert all(a > b for one in series for a, b in pairwise(one))
 
 
 def test_f13_servers_begin_with_what_was_saved(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ STATE = {"net": {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zero
 
 def test_a_state_comes_back_with_its_numbers_and_names(tmp_path: Path) -> None:
     save_state_dict(STATE, tmp_path / "c")
-    found = read_state_dict(tmp_path / "c")
-    assert np.array_equal(found["net"]["w"], STATE["net"]["w"]) and found["net"]["b"].dtype == np.float64  # type: ignore[index]
-    assert found["step"] == 7 and found["rate"] == {"last": 0.1}
+    state = read_state_dict(tmp_path / "c")
+    assert np.array_equal(state["net"]["w"], STATE["net"]["w"]) and state["net"]["b"].dtype == np.float64  # type: ignore[index]
+    assert state["step"] == 7 and state["rate"] == {"last": 0.1}
 
 
 def test_tensors_are_filled_in_place_and_all_or_none(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ WRITES = """
 def test_two_ranks_write_and_one_reads(how: str, step: int, tmp_path: Path) -> None:
     require_mpi()
     job = run_ranks(WRITES, 2, args=(str(tmp_path), how))
-    found = read_state_dict(tmp_path)
-    assert found["step"] == step and np.array_equal(found["w"], np.arange(1000.0)), job
+    state = read_state_dict(tmp_path)
+    assert state["step"] == step and np.array_equal(state["w"], np.arange(1000.0)), job
     numbers = sorted(tmp_path.glob("save-*/part-*.tensors"))
     assert {path.name for path in numbers} == {"part-0.tensors", "part-1.tensors"}
     if how == "fails":

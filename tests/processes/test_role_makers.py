@@ -91,8 +91,8 @@ def test_general_role_maker_meets_in_a_folder(tmp_path: Path) -> None:
 def test_general_role_maker_meets_over_mpi() -> None:
     choose = "import os\nfrom workbench.runtime.standing import mpi_standing\nrank = mpi_standing().rank\n"
     give = f"os.environ.update({[variables(rank) for rank in range(3)]!r}[rank])\n"
-    found = run_ranks(choose + give + SCRIPT.replace("OPTIONS", ""), ranks=3)
-    assert found.code == 0 and found.outputs == list(WANTED), str(found)
+    job = run_ranks(choose + give + SCRIPT.replace("OPTIONS", ""), ranks=3)
+    assert job.code == 0 and job.outputs == list(WANTED), str(job)
 
 
 def test_general_role_maker_reads_what_launch_sets(tmp_path: Path) -> None:
@@ -122,23 +122,23 @@ print(role.is_server(), role.is_worker(), role.is_first_worker(), role.worker_in
 
 
 def test_mpi_symetric_role_maker_serves_on_even_ranks() -> None:
-    found = run_ranks(SYMMETRIC, ranks=4)
+    job = run_ranks(SYMMETRIC, ranks=4)
     rest = "[0, 1, 2, 3] ['63916', '63917']"
-    assert found.code == 0 and found.outputs == [
+    assert job.code == 0 and job.outputs == [
         f"True False False 0 2 2 [0] None {rest}\n",
         f"False True True 0 2 2 [3] ['w', 'w'] {rest}\n",
         f"True False False 1 2 2 [0] None {rest}\n",
         f"False True False 1 2 2 [3] ['w', 'w'] {rest}\n",
-    ], str(found)
+    ], str(job)
 
 
 def test_mpi_symetric_role_maker_refuses_an_odd_number() -> None:
-    found = run_ranks(
+    job = run_ranks(
         "from workbench.fluid.incubate.fleet.base.role_maker import MPISymetricRoleMaker\n"
         "try:\n    MPISymetricRoleMaker().generate_role()\nexcept ValueError as error:\n    print(error)",
         ranks=3,
     )
-    assert all("even number" in out and "launch -n 4" in out for out in found.outputs), str(found)
+    assert all("even number" in out and "launch -n 4" in out for out in job.outputs), str(job)
 
 
 def test_general_role_maker_has_no_hdfs() -> None:

@@ -45,11 +45,11 @@ def test_trainers_compute_the_bits_of_as_many_devices_in_one_process(
         for key in one.files:
             where = name, mode.name, key
             if key.startswith("loss"):
-                assert np.array_equal(one[key], np.concatenate([found[key] for found in many])), where
+                assert np.array_equal(one[key], np.concatenate([rank[key] for rank in many])), where
             elif name == "normed" and key in ("batch_norm_0.w_1", "batch_norm_0.w_2"):
                 assert one[key].tobytes() == many[0][key].tobytes(), where  # every device has statistics of its own
             else:
-                assert {found[key].tobytes() for found in many} == {one[key].tobytes()}, where
+                assert {rank[key].tobytes() for rank in many} == {one[key].tobytes()}, where
 
 
 _STEPS = """

@@ -135,17 +135,17 @@ def expected(mode: str, optimizer: str, p: np.ndarray, data: list[np.ndarray]) -
     return p
 
 
-def joined(found: dict[str, np.ndarray], key: str, end: str = "") -> np.ndarray:
-    return np.concatenate([found[f"{key} w{end}"].reshape(-1), found[f"{key} b{end}"]])
+def joined(values: dict[str, np.ndarray], key: str, end: str = "") -> np.ndarray:
+    return np.concatenate([values[f"{key} w{end}"].reshape(-1), values[f"{key} b{end}"]])
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
 def test_t21_t30_t31_two_ranks_compute_what_the_rules_say(trained: list, mode: str, optimizer: str) -> None:
     key = f"{mode} {optimizer}"
-    ends = [joined(found, key, " end") for found in trained]
+    ends = [joined(rank, key, " end") for rank in trained]
     assert ends[0].tobytes() == ends[1].tobytes()
-    want = expected(mode, optimizer, joined(trained[0], key).astype(np.float64), [found["x"] for found in trained])
+    want = expected(mode, optimizer, joined(trained[0], key).astype(np.float64), [rank["x"] for rank in trained])
     np.testing.assert_allclose(ends[0], want, rtol=1e-4, atol=2e-5)
     assert not np.array_equal(trained[0][f"{key} losses"], trained[1][f"{key} losses"])  # each has rows of its own
 
@@ -156,7 +156,7 @@ def test_t30_trainers_begin_with_the_parameters_of_the_first(trained: list, mode
 
 
 def test_t33_local_sgd_is_averaging_of_gradients_unless_the_update_is_not_linear(trained: list) -> None:
-    data = [found["x"] for found in trained]
+    data = [rank["x"] for rank in trained]
     begun = np.array([0.5, -0.25, 1.0, 0.0])
     for optimizer, is_linear in (("sgd", True), ("momentum", True), ("adam", False)):
         one, other = (expected(mode, optimizer, begun, data) for mode in ("local_sgd", "grad_allreduce"))
@@ -164,7 +164,7 @@ def test_t33_local_sgd_is_averaging_of_gradients_unless_the_update_is_not_linear
 
 
 def test_nccl2_and_collectives_on_cpu_devices_say_once_what_they_go_through(trained: list) -> None:
-    assert [int(found["told"]) for found in trained] == [1, 1]
+    assert [int(rank["told"]) for rank in trained] == [1, 1]
 
 
 _BITS = (

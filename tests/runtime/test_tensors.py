@@ -13,10 +13,10 @@ from workbench.runtime.storage.tensor import LoDTensor, Moves
 
 @pytest.fixture(params=["alone", "in a bucket"])
 def tensor(request: pytest.FixtureRequest) -> LoDTensor:
-    made = LoDTensor(np.arange(6.0).reshape(2, 3))
+    tensor = LoDTensor(np.arange(6.0).reshape(2, 3))
     if request.param == "in a bucket":
-        Bucket([LoDTensor(np.zeros(5)), made])
-    return made
+        Bucket([LoDTensor(np.zeros(5)), tensor])
+    return tensor
 
 
 def test_a_value_of_the_same_kind_goes_into_the_same_storage(tensor: LoDTensor) -> None:

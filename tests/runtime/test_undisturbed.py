@@ -45,10 +45,10 @@ def handled(handler: Any, number: int = signal.SIGALRM) -> Iterator[None]:
 
 
 def test_calls_end_at_the_first_result_that_is_true_and_can_be_gone_on_with() -> None:
-    found: list[int] = []
-    calls = iter([partial(found.append, 1), partial(int, 3), partial(found.append, 2)])
-    assert in_one_call(calls) == 3 and found == [1]
-    assert in_one_call(calls) is None and found == [1, 2]
+    done: list[int] = []
+    calls = iter([partial(done.append, 1), partial(int, 3), partial(done.append, 2)])
+    assert in_one_call(calls) == 3 and done == [1]
+    assert in_one_call(calls) is None and done == [1, 2]
 
 
 def test_a_handler_that_raises_comes_behind_all_calls() -> None:

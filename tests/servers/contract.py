@@ -51,10 +51,10 @@ def check_arrays_arrive(pair: Pair) -> None:
         connection = connect()
         for sizes in ([], [1], [3, 0, 5], [100_000], [7, 300_000, 1]):
             arrays = {f"a{i}": chance.standard_normal(size).astype(np.float32) for i, size in enumerate(sizes)}
-            found = connection.ask(Message("step", {"n": len(sizes)}, arrays), 20)
-            assert found.kind == "echo" and found.fields["n"] == len(sizes)
-            assert list(found.arrays) == list(arrays)
-            assert all(np.array_equal(found.arrays[name], arrays[name]) for name in arrays)
+            answer = connection.ask(Message("step", {"n": len(sizes)}, arrays), 20)
+            assert answer.kind == "echo" and answer.fields["n"] == len(sizes)
+            assert list(answer.arrays) == list(arrays)
+            assert all(np.array_equal(answer.arrays[name], arrays[name]) for name in arrays)
         connection.close()
 
 

@@ -26,8 +26,8 @@ def server_programs(
         here.create_parameter("w", list(shape), "float32")
         here.create_var("rate", [1], "float32", persistable=True)
     for name, start in (("w", value), ("rate", rate)):
-        made = {"shape": list(startup.global_block().var(name).shape), "value": start, "dtype": "float32"}
-        startup.global_block().append_op("fill_constant", {}, {"Out": name}, made)
+        filling = {"shape": list(startup.global_block().var(name).shape), "value": start, "dtype": "float32"}
+        startup.global_block().append_op("fill_constant", {}, {"Out": name}, filling)
     block = main.global_block()
     incoming = [f"w@GRAD.trainer_{trainer}" for trainer in range(trainers)] if mode == 0 else ["w@GRAD"]
     for name in dict.fromkeys(["w@GRAD", *incoming]):

@@ -53,10 +53,10 @@ def free_endpoints(count: int) -> list[str]:
     held = [socket.socket() for _ in range(count)]
     for one in held:
         one.bind(("127.0.0.1", 0))
-    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
+    endpoints = [f"127.0.0.1:{one.getsockname()[1]}" for one in held]
     for one in held:
         one.close()
-    return found
+    return endpoints
 
 
 class Job:
@@ -173,7 +173,7 @@ def launched(
 
 def results_in(folder: Path) -> dict[str, Any]:
     """What processes that have ended well have found, by name."""
-    return {found.stem: json.loads(found.read_text()) for found in folder.glob("*.json")}
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
 
 
 def run_launched(script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0) -> dict[str, Any]:

@@ -51,9 +51,9 @@ class Loopback:
 
     def __init__(
         self, trainers: int = 2, mode: int = 0, patience: float = 60.0, keeper: CheckpointKeeper | None = None,
-        programs: Any = None, **made: Any,
+        programs: Any = None, **options: Any,
     ) -> None:  # fmt: skip
-        main, startup = programs or server_programs(ENDPOINT, trainers, mode, **made)
+        main, startup = programs or server_programs(ENDPOINT, trainers, mode, **options)
         self.scope, executor = static.Scope(), static.Executor()
         executor.run(startup, scope=self.scope)
         (op,) = [op for op in main.global_block().ops if SERVER in op.record.needs]
@@ -72,9 +72,9 @@ class Loopback:
 
     def join(self, trainer: int) -> int:
         """A trainer comes; the number of its next step."""
-        found = self.ask("join", trainer).result
-        self.sessions[trainer] = found.number("session")
-        return found.number("sequence")
+        answer = self.ask("join", trainer).result
+        self.sessions[trainer] = answer.number("session")
+        return answer.number("sequence")
 
     def push(self, trainer: int, sequence: int, value: Any, name: str = "w@GRAD", **fields: Any) -> Asked:
         """A trainer pushes a gradient and wants the parameter."""

@@ -39,7 +39,7 @@ FEEDS = [
 ]
 
 
-def minimized(made: FleetTranspiler, mode: str) -> None:
+def minimized(fleet: FleetTranspiler, mode: str) -> None:
     """Parameters in blocks and whole, a table that only servers have, state, a schedule, statistics of batches."""
     x, ids = fluid.data("x", [None, 200]), fluid.data("ids", [None], "int64")
     named = fluid.ParamAttr
@@ -49,7 +49,7 @@ def minimized(made: FleetTranspiler, mode: str) -> None:
     rate = fluid.layers.exponential_decay(0.1, 1, 0.8)
     optimizer = fluid.optimizer.Adam(rate, lazy_mode=True)
     strategy = getattr(StrategyFactory, f"create_{mode}_strategy")(*[1] if mode == "geo" else [])
-    made.distributed_optimizer(optimizer, strategy).minimize(loss)
+    fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
 
 
 class Cluster:
@@ -59,22 +59,22 @@ class Cluster:
         self.trainers = trainers
         self.endpoints, self.scopes = free_endpoints(servers), [fluid.Scope() for _ in range(servers)]
         self.servers = [self._member(Role.SERVER, index, mode) for index in range(servers)]
-        for made, scope in zip(self.servers, self.scopes, strict=True):
+        for fleet, scope in zip(self.servers, self.scopes, strict=True):
             with fluid.scope_guard(scope):
-                made.init_server(folder)
+                fleet.init_server(folder)
         self.threads = [
-            threading.Thread(target=_serve, args=(made.main_program, scope), daemon=True)
-            for made, scope in zip(self.servers, self.scopes, strict=True)
+            threading.Thread(target=_serve, args=(fleet.main_program, scope), daemon=True)
+            for fleet, scope in zip(self.servers, self.scopes, strict=True)
         ]
         self.trainer, self.executor = self._member(Role.WORKER, 0, mode), fluid.Executor()
 
     def _member(self, role: Role, index: int, mode: str) -> FleetTranspiler:
-        made, main, startup = FleetTranspiler(), fluid.Program(), fluid.Program()
+        fleet, main, startup = FleetTranspiler(), fluid.Program(), fluid.Program()
         main.random_seed = startup.random_seed = 7
-        made.init(UserDefinedRoleMaker(index, role, self.trainers, self.endpoints))
+        fleet.init(UserDefinedRoleMaker(index, role, self.trainers, self.endpoints))
         with fluid.program_guard(main, startup), fluid.unique_name.guard():
-            minimized(made, mode)
-        return made
+            minimized(fleet, mode)
+        return fleet
 
     def step(self, number: int) -> np.ndarray:
         self.executor.run(self.trainer.main_program, feed=FEEDS[number])
@@ -82,13 +82,13 @@ class Cluster:
 
     def whole(self) -> dict[str, np.ndarray]:
         """What all servers hold, blocks one below the other."""
-        found: dict[str, dict[int, np.ndarray]] = {}
-        for made, scope in zip(self.servers, self.scopes, strict=True):
-            own = made.server_endpoints()[made.server_index()]
-            for name, extent in made._transpiler._held_at(own).items():
+        pieces: dict[str, dict[int, np.ndarray]] = {}
+        for fleet, scope in zip(self.servers, self.scopes, strict=True):
+            own = fleet.server_endpoints()[fleet.server_index()]
+            for name, extent in fleet._transpiler._held_at(own).items():
                 held = scope.find_var(name).get_tensor()
-                found.setdefault(extent.variable, {})[extent.start] = np.array(held)
-        return {name: np.concatenate([rows[start] for start in sorted(rows)]) for name, rows in found.items()}
+                pieces.setdefault(extent.variable, {})[extent.start] = np.array(held)
+        return {name: np.concatenate([rows[start] for start in sorted(rows)]) for name, rows in pieces.items()}
 
 
 def _serve(program: fluid.Program, scope: fluid.Scope) -> None:
@@ -97,21 +97,21 @@ def _serve(program: fluid.Program, scope: fluid.Scope) -> None:
 
 @contextmanager
 def cluster(servers: int, mode: str, folder: Path | None = None) -> Iterator[Cluster]:
-    made = Cluster(servers, mode, folder)
-    for thread in made.threads:
+    cluster = Cluster(servers, mode, folder)
+    for thread in cluster.threads:
         thread.start()
     try:
         with fluid.scope_guard(fluid.Scope()):
-            made.trainer.init_worker()
-            made.executor.run(made.trainer.startup_program)
+            cluster.trainer.init_worker()
+            cluster.executor.run(cluster.trainer.startup_program)
             if folder is not None:
-                made.trainer.load_persistables(made.executor, folder)
-            yield made
+                cluster.trainer.load_persistables(cluster.executor, folder)
+            yield cluster
     finally:
         leave_servers()
-        for thread in made.threads:
+        for thread in cluster.threads:
             thread.join(20)
-    assert not any(thread.is_alive() for thread in made.threads)
+    assert not any(thread.is_alive() for thread in cluster.threads)
 
 
 def statistics(trainer: FleetTranspiler) -> dict[str, np.ndarray]:
@@ -140,8 +140,8 @@ def test_a_cluster_goes_on_at_another_number_of_servers(mode: str, tmp_path: Pat
             np.testing.assert_array_equal(loaded[name], value, err_msg=name)
         for name, value in statistics(second.trainer).items():
             np.testing.assert_array_equal(value, kept[name], err_msg=name)
-        found = [second.step(number) for number in (2, 3)]
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        losses = [second.step(number) for number in (2, 3)]
+        np.testing.assert_allclose(losses, expected, rtol=1e-5, atol=1e-6)
         for name, value in second.whole().items():
             np.testing.assert_allclose(value, at_end[name], rtol=1e-5, atol=1e-6, err_msg=name)
 
@@ -160,11 +160,11 @@ def test_a_schedule_goes_on_where_it_was_with_another_number_of_trainers(tmp_pat
 def test_a_save_that_one_server_cannot_write_leaves_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with cluster(2, "sync") as made:
-        made.step(0)
-        made.trainer.save_persistables(made.executor, tmp_path)
-        before = made.whole()
-        made.step(1)
+    with cluster(2, "sync") as running:
+        running.step(0)
+        running.trainer.save_persistables(running.executor, tmp_path)
+        before = running.whole()
+        running.step(1)
 
         def full(path: Path, tensors: Any) -> None:
             if path.name.startswith("part-1"):
@@ -172,35 +172,35 @@ def test_a_save_that_one_server_cannot_write_leaves_the_one_before(
             write_tensors(path, tensors)
 
         monkeypatch.setattr(serving, "write_tensors", full)
-        with pytest.raises(PreconditionNotMet, match=f"{made.endpoints[1]}.*No space"):
-            made.trainer.save_persistables(made.executor, tmp_path)
+        with pytest.raises(PreconditionNotMet, match=f"{running.endpoints[1]}.*No space"):
+            running.trainer.save_persistables(running.executor, tmp_path)
         monkeypatch.undo()
         assert [path.name for path in tmp_path.glob("save-*")] == ["save-1"]
         with fluid.scope_guard(fluid.Scope()):
-            origin = made.trainer._origin_program
+            origin = running.trainer._origin_program
             names = ["w", "b", "table"]
             fluid.io.load_vars(fluid.Executor(), tmp_path, origin, vars=names)  # into one process, whole
             for name in names:
                 np.testing.assert_array_equal(np.array(fluid.global_scope().find_var(name).get_tensor()), before[name])
-        made.trainer.save_persistables(made.executor, tmp_path)
+        running.trainer.save_persistables(running.executor, tmp_path)
         assert [path.name for path in tmp_path.glob("save-*")] == ["save-2"]
 
 
 def test_what_was_written_last_of_a_variable_counts(tmp_path: Path) -> None:
-    with cluster(1, "sync") as made:
-        made.trainer.save_persistables(made.executor, tmp_path)
-        origin, executor = made.trainer._origin_program, fluid.Executor()
+    with cluster(1, "sync") as running:
+        running.trainer.save_persistables(running.executor, tmp_path)
+        origin, executor = running.trainer._origin_program, fluid.Executor()
         later = np.full((200, 100), 3, np.float32)
         with fluid.scope_guard(fluid.Scope()):
             fluid.global_scope().var("w").get_tensor().set(later, fluid.CPUPlace())
             fluid.io.save_vars(executor, tmp_path, origin, vars=["w"])
             fluid.io.load_vars(executor, tmp_path, origin, vars=["w"])
             assert np.array_equal(np.array(fluid.global_scope().find_var("w").get_tensor()), later)
-        made.trainer.save_persistables(made.executor, tmp_path)
+        running.trainer.save_persistables(running.executor, tmp_path)
         with fluid.scope_guard(fluid.Scope()):
             fluid.io.load_vars(executor, tmp_path, origin, vars=["w"])
-            found = np.array(fluid.global_scope().find_var("w").get_tensor())
-            np.testing.assert_array_equal(found, made.whole()["w"])
+            value = np.array(fluid.global_scope().find_var("w").get_tensor())
+            np.testing.assert_array_equal(value, running.whole()["w"])
 
 
 def test_another_checkpoint_is_not_one_of_a_cluster(tmp_path: Path) -> None:

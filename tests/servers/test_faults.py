@@ -49,8 +49,8 @@ def test_a_lost_trainer_does_not_block_the_others_and_comes_again() -> None:
         job.start("trainer", 1, "again", AGAIN="1")
         job.wait("again")
         job.wait("server0")
-        found = job.results()
-    assert np.allclose(found["server0"]["w"], 1 - 0.1 * (4 + 3 * 2 + 3 * 4))
+        results = job.results()
+    assert np.allclose(results["server0"]["w"], 1 - 0.1 * (4 + 3 * 2 + 3 * 4))
 
 
 _SYNC = (
@@ -81,10 +81,10 @@ def test_of_a_lost_synchronous_trainer_the_others_are_told_within_the_deadline()
         (job.folder / "killed").touch()
         job.wait("trainer0")
         said = job.wait("server0")
-        found = job.results()
-    assert "step 1: trainer 1 did not push within 1.5 s" in found["trainer0"]["error"]
-    assert np.allclose(found["trainer0"]["held"], 0.7)  # the step was not applied, there or here
-    assert np.allclose(found["server0"]["w"], 0.7)
+        results = job.results()
+    assert "step 1: trainer 1 did not push within 1.5 s" in results["trainer0"]["error"]
+    assert np.allclose(results["trainer0"]["held"], 0.7)  # the step was not applied, there or here
+    assert np.allclose(results["server0"]["w"], 0.7)
     assert "trainers 1 were not heard of" in said
 
 
@@ -123,12 +123,12 @@ def test_a_lost_server_is_named_and_goes_on_from_its_checkpoint(tmp_path: Path) 
             job.start("trainer", index, f"again{index}", AGAIN="1")
         for name in ("again0", "again1", "server again"):
             job.wait(name)
-        found = job.results()
+        results = job.results()
         endpoint = job.endpoints[0]
     for name in ("trainer0", "trainer1"):
         assert f"server {endpoint} is lost" in lost[name]["error"] and np.allclose(lost[name]["w"], 0.4)
-        assert np.allclose(found[name]["w"], 1 - 0.3 * (2 + 4))  # two steps before, four after
-    assert found["server0"]["w"] == found["trainer0"]["w"]
+        assert np.allclose(results[name]["w"], 1 - 0.3 * (2 + 4))  # two steps before, four after
+    assert results["server0"]["w"] == results["trainer0"]["w"]
 
 
 _EIGHT = (
@@ -144,7 +144,7 @@ _EIGHT = (
 def test_a_server_serves_eight_trainers() -> None:
     with Job(_EIGHT, trainers=8, limit=120) as job:
         job.start_all()
-        found = job.wait_all()
+        results = job.wait_all()
     mean = np.mean([2.0 * (index + 1) for index in range(8)])
     for index in range(8):
-        assert np.allclose(np.ravel(found[f"trainer{index}"]["fetched"]), 1 - 0.1 * mean * np.arange(1, 4), atol=1e-5)
+        assert np.allclose(np.ravel(results[f"trainer{index}"]["fetched"]), 1 - 0.1 * mean * np.arange(1, 4), atol=1e-5)

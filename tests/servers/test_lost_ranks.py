@@ -49,11 +49,11 @@ _ASYNC = (
 def test_a_killed_asynchronous_trainer_is_told_of_and_the_others_train_to_the_end(tmp_path: Path) -> None:
     with launched(tmp_path, _ASYNC) as job:
         said = job.communicate(timeout=80)[0]
-    found = results_in(tmp_path)
+    results = results_in(tmp_path)
     assert job.returncode == 1, said
     assert "process 1, trainer 1, was killed: the others go on" in said
     assert "process 1 failed first: trainer 1 was killed" in said
-    assert np.allclose(found["server0"]["w"], 1 - 0.1 * (4 + 4 * 2)) and found["trainer0"]["fetched"]
+    assert np.allclose(results["server0"]["w"], 1 - 0.1 * (4 + 4 * 2)) and results["trainer0"]["fetched"]
     assert "ends: trainers 1 are gone, and the others have left" in said
 
 

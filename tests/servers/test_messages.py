@@ -27,10 +27,10 @@ FRAME = Message("step", {"trainer": 1, "sequence": 7, "pull": ["w", "b"]}, ARRAY
 
 
 def test_what_goes_in_comes_out() -> None:
-    found = decoded(encoded(FRAME))
-    assert (found.kind, found.fields) == (FRAME.kind, FRAME.fields) and list(found.arrays) == list(ARRAYS)
+    frame = decoded(encoded(FRAME))
+    assert (frame.kind, frame.fields) == (FRAME.kind, FRAME.fields) and list(frame.arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
-        got = found.arrays[name]
+        got = frame.arrays[name]
         assert (got.dtype, got.shape, got.tobytes()) == (array.dtype, array.shape, array.tobytes())
         assert not got.flags.writeable
 

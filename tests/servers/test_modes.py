@@ -75,11 +75,11 @@ def job(
     model: Any, sync: bool, trainers: int = 1, servers: int = 2, **config: Any
 ) -> Iterator[tuple[list[Trainer], list[Scope]]]:
     endpoints = free_endpoints(servers)
-    made = DistributeTranspilerConfig()
-    made.sync_mode = sync
+    chosen = DistributeTranspilerConfig()
+    chosen.sync_mode = sync
     for name, value in config.items():
-        setattr(made, name, value)
-    members = [Trainer(number, trainers, endpoints, sync, model, made) for number in range(trainers)]
+        setattr(chosen, name, value)
+    members = [Trainer(number, trainers, endpoints, sync, model, chosen) for number in range(trainers)]
     with running([members[0].transpiler.get_pserver_programs(endpoint) for endpoint in endpoints]) as scopes:
         for member in members:
             member.begin()
@@ -144,8 +144,8 @@ def test_a_discarded_step_of_one_synchronous_trainer_keeps_both_at_the_same(monk
         discard_once(monkeypatch)
         with pytest.raises(KeyboardInterrupt):
             one.step()
-        steps, found = [one.step() for _ in range(3)], other.result(60)
-        for number, (mine, theirs) in enumerate(zip(steps, found), 1):
+        steps, others = [one.step() for _ in range(3)], other.result(60)
+        for number, (mine, theirs) in enumerate(zip(steps, others), 1):
             assert np.allclose(mine, START - 0.1 * number * GRADIENT, atol=1e-6) and np.array_equal(mine, theirs)
 
 
@@ -171,12 +171,12 @@ def test_T7_schedules_and_state_of_optimizers_are_the_servers(sync: bool) -> Non
         return fluid.optimizer.Momentum(fluid.layers.exponential_decay(0.1, 1, 0.5), 0.9)
 
     with job(lambda: dense_model(momentum), sync) as ((trainer,), scopes):
-        found = [trainer.step() for _ in range(3)]
+        values = [trainer.step() for _ in range(3)]
         rates = [scope.find_var("@LR_DECAY_COUNTER@").get_tensor().array for scope in scopes]
         assert not any("velocity" in name for name in trainer.scope.local_var_names())
     w, velocity = START.astype(np.float64), np.zeros_like(START, np.float64)
     first = int(rates[0][0]) - 2  # of the first step; asynchronous counters begin elsewhere
-    for step, now in enumerate(found):
+    for step, now in enumerate(values):
         velocity = 0.9 * velocity + GRADIENT
         w = w - 0.1 * 0.5 ** (first + step) * velocity
         assert np.allclose(now, w, atol=1e-5)
@@ -306,9 +306,9 @@ def test_geo_pushes_and_pulls_the_rows_of_tables_that_have_changed(every: int) -
         for _ in range(3 * every):
             for number, trainer in enumerate(members):
                 ids = np.concatenate([chance.integers(0, len(TABLE), 4), [7, 7]])  # 7 is everybody's, and twice
-                found = trainer.step({"ids": ids}, "table")
+                table = trainer.step({"ids": ids}, "table")
                 expected.step(number, ids)
-                assert np.allclose(found, expected.own[number], atol=1e-6)
+                assert np.allclose(table, expected.own[number], atol=1e-6)
         parts = [scope.find_var(f"table.block{i}") for i, scope in enumerate(scopes)]
         held = np.concatenate([part.get_tensor().array for part in parts if part is not None])
     assert np.allclose(held, expected.server, atol=1e-6)
@@ -323,6 +323,6 @@ def test_geo_steps_that_are_discarded_change_the_rows_of_tables_once(monkeypatch
                 discard_once(monkeypatch)
                 with pytest.raises(KeyboardInterrupt):
                     trainer.step({"ids": ids}, "table")
-            found = trainer.step({"ids": ids}, "table")
+            table = trainer.step({"ids": ids}, "table")
             expected.step(0, ids)
-            assert np.allclose(found, expected.own[0], atol=1e-6)
+            assert np.allclose(table, expected.own[0], atol=1e-6)

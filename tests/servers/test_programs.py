@@ -33,9 +33,9 @@ def types(program: Program) -> list[str]:
 def test_all_that_goes_to_servers_becomes_one_operator_behind_the_gradients() -> None:
     main, startup = trainer_programs("127.0.0.1:1", 0, 2)
     before = str(main)
-    made = runnable(main)
-    assert types(made)[-2:] == ["scale", SERVER_EXCHANGE.type] and str(main) == before
-    exchange = made.global_block().ops[-1]
+    program = runnable(main)
+    assert types(program)[-2:] == ["scale", SERVER_EXCHANGE.type] and str(main) == before
+    exchange = program.global_block().ops[-1]
     assert exchange.input("X") == ["w@GRAD.trainer_0"] and exchange.output("Out") == ["w"]
     assert types(runnable(startup)) == ["fill_constant", SERVER_EXCHANGE.type]
 
@@ -123,8 +123,8 @@ class Client:
 def test_bodies_ask_who_knows_the_servers() -> None:
     """`server_exchange` does."""
     x = np.ones(2, np.float32)
-    (found,), _ = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), place=0, exchange=1)
-    assert np.array_equal(found, [2, 2])
+    (result,), _ = SERVER_EXCHANGE.forward(numpy_xp, [x], client=Client(), place=0, exchange=1)
+    assert np.array_equal(result, [2, 2])
     assert SERVER_EXCHANGE.forward(numpy_xp, None, client=Client(), place=1, exchange=1) == ([], None)
 
 

@@ -36,15 +36,15 @@ SCRIPT = """
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_T5_T6_T7_T10_T11_two_trainers(run: Any) -> None:
-    found = run(SCRIPT)
+    results = run(SCRIPT)
     for trainer in ("trainer0", "trainer1"):
-        assert found[trainer]["begin0"] == [1.0]  # T-6: the server's value, not the trainer's own
-        assert np.allclose(found[trainer]["fetched0"], [[0.7], [0.4], [0.1]])  # T-10: what was received in the step
-        assert found[trainer]["held0"] == found[trainer]["fetched0"][-1]
-        steps = np.ravel(found[trainer]["fetched2"])
+        assert results[trainer]["begin0"] == [1.0]  # T-6: the server's value, not the trainer's own
+        assert np.allclose(results[trainer]["fetched0"], [[0.7], [0.4], [0.1]])  # T-10: what was received in the step
+        assert results[trainer]["held0"] == results[trainer]["fetched0"][-1]
+        steps = np.ravel(results[trainer]["fetched2"])
         assert (np.diff(steps) < 0).all() and steps[0] < 1
-    assert found["server0"]["w0"] == found["trainer0"]["held0"]  # T-11: it has ended by itself
-    assert np.allclose(found["server0"]["w2"], 1 - 0.1 * 4 * (2 + 4))  # T-7: nothing is divided
+    assert results["server0"]["w0"] == results["trainer0"]["held0"]  # T-11: it has ended by itself
+    assert np.allclose(results["server0"]["w2"], 1 - 0.1 * 4 * (2 + 4))  # T-7: nothing is divided
 
 
 def test_T11_one_synchronous_trainer_trains() -> None:

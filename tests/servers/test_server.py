@@ -32,11 +32,11 @@ def _static() -> Any:
     wb.disable_static()
 
 
-def joined(**made: Any) -> Loopback:
-    found = Loopback(**made)
-    for trainer in range(found.server.duty.trainers):
-        assert found.join(trainer) == 0
-    return found
+def joined(**options: Any) -> Loopback:
+    loopback = Loopback(**options)
+    for trainer in range(loopback.server.duty.trainers):
+        assert loopback.join(trainer) == 0
+    return loopback
 
 
 @pytest.mark.parametrize("mode", [0, ASYNC])

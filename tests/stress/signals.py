@@ -135,17 +135,17 @@ class Disturbed:
     def state(self) -> Any:
         if self.kind != "plain":
             return held(self.exe, self.model.main)
-        found = ((v.name, self.model.scope.find_var(v.name)) for v in self.model.main.persistables())
-        return {name: variable.tensor.array.tobytes() for name, variable in found if variable is not None}
+        variables = ((v.name, self.model.scope.find_var(v.name)) for v in self.model.main.persistables())
+        return {name: variable.tensor.array.tobytes() for name, variable in variables if variable is not None}
 
     def put_back(self) -> None:
         """The state before the first step, written under the executor's nose: its replicas stay as they lie."""
         for key, data in self.states[0].items():
             name, place = key if isinstance(key, tuple) else (key, 0)
-            found = self.model.scope.find_var(name).tensor if self.kind == "plain" else (
+            tensor = self.model.scope.find_var(name).tensor if self.kind == "plain" else (
                 self.exe.inspection.tensor(name, place)
             )  # fmt: skip
-            found.array[...] = np.frombuffer(data, found.array.dtype).reshape(found.array.shape)
+            tensor.array[...] = np.frombuffer(data, tensor.array.dtype).reshape(tensor.array.shape)
 
 
 def _simple() -> Any:
@@ -253,12 +253,12 @@ def _judge(disturbed: Disturbed, tally: Tally, before: int | None, came: BaseExc
         tally.renamed += 1
         if tally.renamed == 1:
             print(f"  {type(came).__name__}: {came}", file=sys.stderr)
-    done, found = disturbed.done, disturbed.state()
-    if found not in (disturbed.states[done], disturbed.states[min(done + 1, STEPS)]):
+    done, state = disturbed.done, disturbed.state()
+    if state not in (disturbed.states[done], disturbed.states[min(done + 1, STEPS)]):
         tally.torn += 1
         disturbed.begin()
         return
-    applied = disturbed.states.index(found)
+    applied = disturbed.states.index(state)
     tally.applied += applied > done
     tally.miscounted += before is not None and disturbed.counted != before + applied
 

@@ -56,11 +56,11 @@ def moments(code: CodeType) -> frozenset[int]:
         for entry in reversed(bytecode.exception_entries)
         for offset in range(entry.start, entry.end + 1, 2)
     }
-    found = set()
+    offsets = set()
     for before, after in pairwise(bytecode):
         looks = before.opname.startswith("CALL") or before.opname == "RESUME"
         if looks and handlers.get(before.offset) == handlers.get(after.offset):
-            found.add(after.offset)
+            offsets.add(after.offset)
         if before.opname.startswith("JUMP_BACKWARD"):
-            found.add(before.argval)
-    return frozenset(found)
+            offsets.add(before.argval)
+    return frozenset(offsets)

@@ -42,8 +42,8 @@ def attention(x, p):
         return dense(x, layer).reshape(many, length, 4, width // 4).transpose(0, 2, 1, 3)
 
     scores = heads(p["query"]) @ heads(p["key"]).transpose(0, 1, 3, 2) / math.sqrt(width // 4)
-    found = jax.nn.softmax(scores) @ heads(p["value"])
-    return dense(found.transpose(0, 2, 1, 3).reshape(x.shape), p["out"])
+    attended = jax.nn.softmax(scores) @ heads(p["value"])
+    return dense(attended.transpose(0, 2, 1, 3).reshape(x.shape), p["out"])
 
 
 def encoder(p, x):

@@ -87,10 +87,10 @@ def measured(training, version, seconds, agreed=float):
     losses = [step()]
     first = perf_counter() - begun
     warm = [step() for _ in range(WARM_UP - 1)]
-    found = rate(step, seconds, agreed)
+    per_second = rate(step, seconds, agreed)
     losses += [warm[-1], step()]
     means = [float(np.mean(loss)) for loss in losses]
-    return {"version": version, "rate": found, "first_step": first, "growth": peak() - before, "losses": means}
+    return {"version": version, "rate": per_second, "first_step": first, "growth": peak() - before, "losses": means}
 
 
 def arguments():

@@ -28,8 +28,8 @@ def attention(x):
 
     query, key, value = heads(), heads(), heads()
     weights = layers.softmax(layers.matmul(query, key, transpose_y=True, alpha=32**-0.5))
-    found = layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3])
-    return token_fc(layers.reshape(found, [0, 64, 128]), 128)
+    attended = layers.transpose(layers.matmul(weights, value), [0, 2, 1, 3])
+    return token_fc(layers.reshape(attended, [0, 64, 128]), 128)
 
 
 def encoder(x):

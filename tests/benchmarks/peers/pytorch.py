@@ -41,8 +41,8 @@ def network(name):
 
     PyTorch's matrices are [outputs, inputs], and those of query, key and value are one.
     """
-    made, given = layers_of(name), iter(weights(name))
-    for key, parameter in made.named_parameters():
+    net, given = layers_of(name), iter(weights(name))
+    for key, parameter in net.named_parameters():
         if "bias" in key:
             nn.init.zeros_(parameter)
         elif parameter.ndim > 1:
@@ -51,7 +51,7 @@ def network(name):
                 value = next(given)
                 rows += list(value.T if value.ndim == 2 else value)
             parameter.data.copy_(torch.from_numpy(np.stack(rows)))
-    return made
+    return net
 
 
 def optimizer(name, parameters):

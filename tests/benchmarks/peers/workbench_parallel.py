@@ -9,12 +9,12 @@ def training(name, devices):
     # The baseline of the memory is `import workbench` alone, so the rest is loaded here.
     from workbench.experiments.bench import workloads
 
-    made = workloads.training(workloads.WORKLOADS[name], devices)
-    executor = made.executor
+    model = workloads.training(workloads.WORKLOADS[name], devices)
+    executor = model.executor
     matrices = (p for p in executor.program.all_parameters() if len(p.shape) > 1)
     for parameter, value in zip(matrices, weights(name), strict=True):
         executor.scope.get(parameter.name).set(value)
-    return made.step
+    return model.step
 
 
 if __name__ == "__main__":

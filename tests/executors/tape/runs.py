@@ -39,10 +39,10 @@ def run(
     with devices(1):
         name = None if loss is None else loss.name
         exe = static.ParallelExecutor(use_cuda=False, main_program=built.main, scope=scope, loss_name=name)
-    found = [np.array(a) for a in exe.run([v.name for v in fetch], feed=feed)]
+    fetched = [np.array(a) for a in exe.run([v.name for v in fetch], feed=feed)]
     binding = exe.inspection.last
     units = [unit for program in (*binding.speculative, *binding.commit) for unit in program.units]
-    return found, {unit.row.node.type for unit in units if not isinstance(unit, Segment)}
+    return fetched, {unit.row.node.type for unit in units if not isinstance(unit, Segment)}
 
 
 def compare(body: Callable[..., Any], feed: dict[str, np.ndarray], rtol: float = 2e-5, atol: float = 2e-6) -> set[str]:
@@ -66,7 +66,7 @@ def compare(body: Callable[..., Any], feed: dict[str, np.ndarray], rtol: float =
     with override(cpu_tape=False):
         expected, _ = run(built, {**feed, **given}, fetch, loss)
     with tape():
-        found, by_numpy = run(built, {**feed, **given}, fetch, loss)
-    for variable, a, b in zip(fetch, found, expected, strict=True):
+        fetched, by_numpy = run(built, {**feed, **given}, fetch, loss)
+    for variable, a, b in zip(fetch, fetched, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol * (1 + np.abs(b).max(initial=0)), err_msg=variable.name)
     return by_numpy - FRAME

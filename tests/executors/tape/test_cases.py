@@ -42,8 +42,8 @@ def by_numpy(case: C.Case, last: bool = False) -> set[str]:
 
     def body(*variables: Any) -> list[Any]:
         rest = iter(variables)
-        found = case.op(*(C.tree_map(lambda a: next(rest), value) for value in arrays), **case.attrs)
-        slots = found if isinstance(found, tuple) else (found,)
+        outputs = case.op(*(C.tree_map(lambda a: next(rest), value) for value in arrays), **case.attrs)
+        slots = outputs if isinstance(outputs, tuple) else (outputs,)
         outs = [one for out in slots if out is not None for one in (out if isinstance(out, list) else [out])]
         return [wb.cast(out, "float32") for out in (outs[-1:] if last else outs)]
 
@@ -54,9 +54,9 @@ def by_numpy(case: C.Case, last: bool = False) -> set[str]:
 def test_the_cases_of_an_op_give_the_same_on_the_tape(type: str) -> None:
     """And some of them, whose operands suit the rule, run in kernels, forward and backward."""
     cases = [c for c in CASES_OF[type] if c.check is None and not any(map(C.is_rows, c.inputs))]
-    found = [by_numpy(case, last) for case in cases for last in {False, len(case.op.outputs) > 1}]
-    assert not cases or not all(type in types for types in found)
-    assert not cases or type + "_grad" not in RULES or not all(type + "_grad" in types for types in found)
+    types_by_numpy = [by_numpy(case, last) for case in cases for last in {False, len(case.op.outputs) > 1}]
+    assert not cases or not all(type in types for types in types_by_numpy)
+    assert not cases or type + "_grad" not in RULES or not all(type + "_grad" in types for types in types_by_numpy)
 
 
 # Layouts

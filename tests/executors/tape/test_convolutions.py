@@ -67,12 +67,12 @@ def trained(model: Model) -> tuple[dict[str, np.ndarray], set[str]]:
 def test_training_gives_what_numpy_calls_give(body: Callable[[], Any]) -> None:
     kernels()
     with static_mode(), override(cpu_tape=True):
-        found, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
+        values, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
     assert not [kind for kind in by_numpy if "conv2d" in kind or "pool2d" in kind]
     with static_mode(), override(cpu_tape=False):
         expected, _ = trained(build(body, wb.optimizer.SGD(0.1)))
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(values[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
 
 def test_channels_last_are_left_to_numpy() -> None:

@@ -51,9 +51,9 @@ def _forms(case: Case) -> Iterator[tuple[Op, Lowered, list[Any]]]:
     if backward is None:
         return
     with np.errstate(all="ignore"):
-        made = dict(zip((s.name for s in case.op.outputs), form.evaluate(inputs), strict=True))
-    known = dict(zip((s.name for s in case.op.inputs), inputs, strict=True)) | made
-    g = np.random.default_rng(0).standard_normal(np.shape(next(iter(made.values())))).astype(np.float32)
+        outputs = dict(zip((s.name for s in case.op.outputs), form.evaluate(inputs), strict=True))
+    known = dict(zip((s.name for s in case.op.inputs), inputs, strict=True)) | outputs
+    g = np.random.default_rng(0).standard_normal(np.shape(next(iter(outputs.values())))).astype(np.float32)
     operands = [known.get(slot.name, g) for slot in backward.inputs]
     form = steps_of(backward, tuple(None if a is None else a.dtype for a in operands), case.full_attrs)
     if form is not None:
@@ -109,9 +109,9 @@ def trained(model: Model, devices: int) -> tuple[dict[str, np.ndarray], set[str]
 def test_training_gives_what_numpy_calls_give(devices: int) -> None:
     kernels()
     with static_mode(), override(cpu_tape=True):
-        found, by_numpy = trained(build(activations, wb.optimizer.Adam(1e-3)), devices)
+        values, by_numpy = trained(build(activations, wb.optimizer.Adam(1e-3)), devices)
     assert by_numpy <= {"fill_constant"}
     with static_mode(), override(cpu_tape=False):
         expected, _ = trained(build(activations, wb.optimizer.Adam(1e-3)), devices)
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(values[name], value, rtol=1e-4, atol=1e-5, err_msg=name)

@@ -39,9 +39,9 @@ def test_statistics_of_layers() -> None:
     with override(cpu_tape=False):
         expected, _ = run(built, feed, fetch)
     with tape():
-        found, by_numpy = run(built, feed, fetch)
+        fetched, by_numpy = run(built, feed, fetch)
     assert by_numpy == set()
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(fetched, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-5)
 
 
@@ -76,7 +76,7 @@ def test_statistics_of_batches(shape: tuple[int, ...], layout: str, mode: dict[s
     with override(cpu_tape=False):
         expected, _ = run(built, feed, fetch)
     with tape():
-        found, by_numpy = run(built, feed, fetch)
+        fetched, by_numpy = run(built, feed, fetch)
     assert by_numpy == set()
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(fetched, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-5)

@@ -31,9 +31,9 @@ class Writer:
         self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
-        made = np.full(shape, np.nan, dtype)
-        self.tape.keep(made)
-        return made
+        array = np.full(shape, np.nan, dtype)
+        self.tape.keep(array)
+        return array
 
 
 def run_product(left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool = False) -> int:
@@ -53,8 +53,8 @@ def arranged(data: Any, shape: tuple[int, ...], name: str, whole: bool = False) 
         shape = shape[data.draw(st.integers(0, len(shape) - 2), name) :]
     order = data.draw(st.permutations(range(len(shape))), name)
     rng = np.random.default_rng(len(order))
-    made = rng.standard_normal([shape[i] for i in order], np.float32)
-    return made.transpose(np.argsort(order))
+    array = rng.standard_normal([shape[i] for i in order], np.float32)
+    return array.transpose(np.argsort(order))
 
 
 @settings(max_examples=150, deadline=None)
@@ -185,9 +185,9 @@ def trained(model: Model, devices: int = 2) -> tuple[dict[str, np.ndarray], set[
 def test_training_gives_what_numpy_calls_give(body: Callable[[], Any]) -> None:
     kernels()
     with static_mode(), override(cpu_tape=True):
-        found, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
+        values, by_numpy = trained(build(body, wb.optimizer.SGD(0.1)))
     assert not by_numpy & {"mul", "mul_grad", "matmul_v2", "matmul_v2_grad", "transpose2", "transpose2_grad"}
     with static_mode(), override(cpu_tape=False):
         expected, _ = trained(build(body, wb.optimizer.SGD(0.1)))
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(values[name], value, rtol=2e-4, atol=2e-6, err_msg=name)

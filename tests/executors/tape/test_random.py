@@ -41,8 +41,8 @@ def test_nothing_is_dropped_in_a_test_program(mode: str) -> None:
 
 def test_what_is_dropped_is_zero_whatever_it_was() -> None:
     x = np.full((40, 5), np.nan, np.float32)
-    found = compare(lambda x: [wb.cast(wb.isnan(F.dropout(x, 0.4)), "float32")], {"x": x})
-    assert "dropout" not in found
+    by_numpy = compare(lambda x: [wb.cast(wb.isnan(F.dropout(x, 0.4)), "float32")], {"x": x})
+    assert "dropout" not in by_numpy
 
 
 def masks(batches: int, seed: int = 5, count: int = 2) -> tuple[list[np.ndarray], Any]:
@@ -66,20 +66,20 @@ def test_every_step_and_device_has_its_own_numbers() -> None:
     with override(cpu_tape=False):
         expected, _ = masks(4)
     with tape():
-        found, exe = masks(4)
+        drawn, exe = masks(4)
         units = [u for program in exe.inspection.last.speculative for u in program.units]
         assert all(isinstance(u, Segment) for u in units)
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(drawn, expected, strict=True):
         np.testing.assert_array_equal(a == 0, b == 0)
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    patterns = {(half == 0).tobytes() for step in found for half in np.split(step, 2)}
+    patterns = {(half == 0).tobytes() for step in drawn for half in np.split(step, 2)}
     assert len(patterns) == 8
 
 
 def test_an_unseeded_program_has_other_numbers_every_step() -> None:
     with tape():
-        found, _ = masks(3, seed=0)
-    assert len({(step == 0).tobytes() for step in found}) == 3
+        drawn, _ = masks(3, seed=0)
+    assert len({(step == 0).tobytes() for step in drawn}) == 3
 
 
 def test_one_generator_for_all_ops_under_paddles_seeds() -> None:
@@ -87,8 +87,8 @@ def test_one_generator_for_all_ops_under_paddles_seeds() -> None:
         with override(cpu_tape=False):
             expected, _ = masks(2)
         with tape():
-            found, _ = masks(2)
-    for a, b in zip(found, expected, strict=True):
+            drawn, _ = masks(2)
+    for a, b in zip(drawn, expected, strict=True):
         np.testing.assert_array_equal(a == 0, b == 0)
 
 
@@ -99,8 +99,8 @@ def test_an_observed_step_draws_what_the_step_would() -> None:
         name = next(v.name for v in again.program.list_vars() if v.shape == (-1, 9) and v.name.startswith("dropout_1"))
         step = again.inspection.observe([name], {"x": np.ones((8, 9), np.float32)})
         step.advance_to_the_end()
-        (found,) = step.apply(True, True)
-    np.testing.assert_array_equal(found == 0, second == 0)
+        (drawn,) = step.apply(True, True)
+    np.testing.assert_array_equal(drawn == 0, second == 0)
     assert (first == 0).tobytes() != (second == 0).tobytes()
 
 

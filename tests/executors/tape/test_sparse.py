@@ -109,14 +109,14 @@ def check(built: Built, exactly: bool = True, **run: Any) -> None:
     with override(cpu_tape=False):
         expected, _ = state_after(built, **run)
     with tape():
-        found, in_python = state_after(built, **run)
+        state, in_python = state_after(built, **run)
     assert in_python == set()
-    assert found.keys() == expected.keys() and any("table" in name for name in found)
+    assert state.keys() == expected.keys() and any("table" in name for name in state)
     for name, value in expected.items():
         if exactly:
-            np.testing.assert_array_equal(found[name], value, err_msg=name)
+            np.testing.assert_array_equal(state[name], value, err_msg=name)
         else:
-            np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(state[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("twice", [False, True])
@@ -129,9 +129,9 @@ def test_lamb() -> None:
     with override(cpu_tape=False):
         expected, _ = state_after(trained(wb.optimizer.Lamb))
     with tape():
-        found, in_python = state_after(trained(wb.optimizer.Lamb))
+        state, in_python = state_after(trained(wb.optimizer.Lamb))
     assert in_python == {"lamb_ratio"}  # which reads what kernels have made
-    np.testing.assert_array_equal(found["table"], expected["table"])
+    np.testing.assert_array_equal(state["table"], expected["table"])
 
 
 @pytest.mark.parametrize("name", ["sgd", "nesterov", "adam", "lazy adam", "adagrad"])

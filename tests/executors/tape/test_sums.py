@@ -81,14 +81,14 @@ def test_a_sum_has_its_bits_wherever_its_terms_lie() -> None:
         quotient = x / (y * 3.0 + 1.0)
         loss = wb.sum(quotient * quotient)
         (gradient,) = static.gradients(loss, [y])
-    found = []
+    sums = []
     for in_place in (True, False):
         strategy = static.BuildStrategy()
         strategy.enable_inplace = strategy.memory_optimize = in_place
         with tape(), devices(1):
             exe = static.ParallelExecutor(False, loss.name, built.main, scope=static.Scope(), build_strategy=strategy)
-        found += exe.run([gradient.name], feed=feed)
-    assert np.array_equal(*found)
+        sums += exe.run([gradient.name], feed=feed)
+    assert np.array_equal(*sums)
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,7 +122,7 @@ def test_norms_and_clipping(limit: float) -> None:
     with override(cpu_tape=False):
         expected, _ = run(built, feed, fetch)
     with tape():
-        found, by_numpy = run(built, feed, fetch)
+        fetched, by_numpy = run(built, feed, fetch)
     assert by_numpy == set()
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(fetched, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-6)

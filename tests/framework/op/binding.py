@@ -19,16 +19,16 @@ FULL = np.random.default_rng(3).standard_normal((32, 64)).astype("float32")
 class Scratch:
     """Temporary memory full of garbage; counts what is asked for."""
 
-    made: list[np.ndarray] = field(default_factory=list)
+    arrays: list[np.ndarray] = field(default_factory=list)
 
     def __call__(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         array = np.empty(shape, dtype)
-        self.made.append(array)
+        self.arrays.append(array)
         self.spoil()
         return array
 
     def spoil(self) -> None:
-        for array in self.made:
+        for array in self.arrays:
             array.view("uint8" if array.ndim else array.dtype)[...] = 1
 
 

@@ -40,8 +40,8 @@ class Use:
 
     def want(self, arrays: Sequence[Any] | None = None) -> tuple[Any, ...]:
         extra = {"wanted": (True,) * len(self.op.outputs)} if "wanted" in self.op.needs else {}
-        found = C.run_forward(self.op, self.arrays if arrays is None else arrays, self.attrs, **extra)
-        return tuple(None if v is None else np.array(v) for v in found)
+        outputs = C.run_forward(self.op, self.arrays if arrays is None else arrays, self.attrs, **extra)
+        return tuple(None if v is None else np.array(v) for v in outputs)
 
     def bound(self, outs: Sequence[Any], scratch: Scratch, arrays: Sequence[Any] | None = None) -> Any:
         return bind_elementwise(self.op, outs, self.arrays if arrays is None else arrays, scratch, self.attrs)
@@ -50,14 +50,14 @@ class Use:
 def uses_of(case: C.Case, dtype: str, arrays: list[Any] | None = None) -> list[Use]:
     """The op of a case, and its backward op if the case is differentiated."""
     arrays = case.arrays(dtype) if arrays is None else arrays
-    found = [Use(f"{case.label} {dtype}", case.op, arrays, case.full_attrs)]
+    uses = [Use(f"{case.label} {dtype}", case.op, arrays, case.full_attrs)]
     if case.differentiated():
-        outputs = found[0].want()
+        outputs = uses[0].want()
         kept = [out for slot, out in zip(case.op.outputs, outputs, strict=True) if slot.name in case.op.saved]
         inputs = [*arrays, *kept, *C.cotangents(case, outputs)]
         backward = find_op(case.op.grad_type)
-        found.append(Use(f"{backward.type} of {case.label} {dtype}", backward, inputs, case.full_attrs))
-    return found
+        uses.append(Use(f"{backward.type} of {case.label} {dtype}", backward, inputs, case.full_attrs))
+    return uses
 
 
 def over_uses() -> Any:
@@ -191,7 +191,7 @@ def bound(type: str, n_out: int = 1, **attrs: Any) -> tuple[list[Any], int]:
     arrays = [FULL.copy() for _ in record.inputs]
     calls = bind_elementwise(record, [np.empty_like(FULL) for _ in range(n_out)], arrays, scratch, attrs)
     assert calls is not None
-    return calls, len(scratch.made)
+    return calls, len(scratch.arrays)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +212,16 @@ def bound(type: str, n_out: int = 1, **attrs: Any) -> tuple[list[Any], int]:
     ],
 )
 def test_no_call_too_many(type: str, attrs: dict[str, Any], calls: int, buffers: int) -> None:
-    found, made = bound(type, **attrs)
-    assert (len(found), made) == (calls, buffers)
+    prepared, allocated = bound(type, **attrs)
+    assert (len(prepared), allocated) == (calls, buffers)
 
 
 @pytest.mark.parametrize(
     ("type", "calls"), [("elementwise_add_grad", 2), ("elementwise_sub_grad", 2), ("elementwise_mul_grad", 2)]
 )
 def test_gradients_of_two_operands(type: str, calls: int) -> None:
-    found, made = bound(type, 2)
-    assert (len(found), made) == (calls, 0)
+    prepared, allocated = bound(type, 2)
+    assert (len(prepared), allocated) == (calls, 0)
 
 
 def test_a_gradient_in_the_memory_it_passes_through_costs_nothing() -> None:
@@ -238,19 +238,19 @@ def test_a_gradient_in_the_memory_it_passes_through_costs_nothing() -> None:
 def test_which_outputs_pass_through() -> None:
     f4, f8 = np.dtype("float32"), np.dtype("float64")
 
-    def found(type: str, *dtypes: Any, **attrs: Any) -> dict[int, int]:
+    def passed_through(type: str, *dtypes: Any, **attrs: Any) -> dict[int, int]:
         return passes_through(find_op(type), dtypes, attrs)
 
-    assert found("elementwise_add_grad", f4, f4, f4) == {0: 2, 1: 2}
-    assert found("elementwise_add_grad", f4, f8, f4) == {0: 2}  # the second one is cast
-    assert found("elementwise_sub_grad", f4, f4, f4) == {0: 2}
-    assert found("scale_grad", f4, f4, scale=1.0, bias=3.0) == {0: 1}
-    assert found("scale_grad", f4, f4, scale=2.0) == {}
-    assert found("cast", f4, dtype="float32") == {0: 0}
-    assert found("cast", f4, dtype="float64") == {}
-    assert found("cast_grad", f4, f8, dtype="float64") == {}
-    assert found("increment_grad", f4, f4, wanted=(True,)) == {0: 1}
-    assert found("relu", f4) == {} == found("relu_grad", f4, f4, f4)
+    assert passed_through("elementwise_add_grad", f4, f4, f4) == {0: 2, 1: 2}
+    assert passed_through("elementwise_add_grad", f4, f8, f4) == {0: 2}  # the second one is cast
+    assert passed_through("elementwise_sub_grad", f4, f4, f4) == {0: 2}
+    assert passed_through("scale_grad", f4, f4, scale=1.0, bias=3.0) == {0: 1}
+    assert passed_through("scale_grad", f4, f4, scale=2.0) == {}
+    assert passed_through("cast", f4, dtype="float32") == {0: 0}
+    assert passed_through("cast", f4, dtype="float64") == {}
+    assert passed_through("cast_grad", f4, f8, dtype="float64") == {}
+    assert passed_through("increment_grad", f4, f4, wanted=(True,)) == {0: 1}
+    assert passed_through("relu", f4) == {} == passed_through("relu_grad", f4, f4, f4)
 
 
 # Where there is no prepared form
@@ -316,9 +316,9 @@ def test_attributes_that_are_equal_but_not_the_same() -> None:
     st.sampled_from(FLOATS),
     st.integers(0, 2**16),
 )
-def test_gradients_undo_broadcasting(found: Any, name: str, dtype: str, seed: int) -> None:
+def test_gradients_undo_broadcasting(shapes: Any, name: str, dtype: str, seed: int) -> None:
     rng, record = np.random.default_rng(seed), find_op(f"elementwise_{name}")
-    x, y = (rng.uniform(0.5, 2.0, s).astype(dtype) for s in found.input_shapes)
+    x, y = (rng.uniform(0.5, 2.0, s).astype(dtype) for s in shapes.input_shapes)
     out = np.asarray(record.forward(numpy_xp, x, y))
     kept = [out] if "Out" in record.saved else []
     arrays = [x, y, *kept, rng.standard_normal(out.shape).astype(dtype)]
@@ -355,6 +355,6 @@ def test_blocks(type: str, place: str, size: int) -> None:
     calls = bind_elementwise(record, outs, arrays, scratch, attrs)
     run(calls, scratch)
     assert calls is not None and len(calls) >= -(-size // BLOCK)
-    assert all(a.size <= BLOCK for a in scratch.made)
+    assert all(a.size <= BLOCK for a in scratch.arrays)
     for got, w in zip(outs, want, strict=True):
         same_bits(got, w, type)

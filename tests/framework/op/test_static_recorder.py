@@ -17,18 +17,18 @@ from workbench.framework.values.spec import Spec
 def test_one_op_is_recorded_with_everything() -> None:
     x, w = data("x", (-1, 4)), parameter("w", (2, 4))
     out = toys.mul(x, w, transpose=True)
-    (made,) = default_main_program().global_block().ops
-    assert made.type == "toy_mul"
-    assert made.inputs == {"X": ["x"], "Y": ["w"]} and made.outputs == {"Out": [out.name]}
-    assert made.attrs == {"transpose": True, "op_role": 0}
-    assert made.site is not None and made.site.file == __file__
+    (operator,) = default_main_program().global_block().ops
+    assert operator.type == "toy_mul"
+    assert operator.inputs == {"X": ["x"], "Y": ["w"]} and operator.outputs == {"Out": [out.name]}
+    assert operator.attrs == {"transpose": True, "op_role": 0}
+    assert operator.site is not None and operator.site.file == __file__
     assert (out.shape, out.dtype.name, out.stop_gradient) == ((-1, 2), "float32", False)
 
 
 def test_absent_inputs_and_outputs_have_no_slot() -> None:
     toys.dropout(data("x", (-1, 4)), is_test=True)
-    (made,) = default_main_program().global_block().ops
-    assert list(made.inputs) == ["X"] and list(made.outputs) == ["Out"]
+    (operator,) = default_main_program().global_block().ops
+    assert list(operator.inputs) == ["X"] and list(operator.outputs) == ["Out"]
 
 
 def test_list_slots() -> None:

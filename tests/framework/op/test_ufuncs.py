@@ -156,8 +156,8 @@ WIDE_SHAPES = st.sampled_from([((3, 200),) * 3, ((3, 200), (200,), (3, 1)), ((60
 @given(st.data())
 def test_chains_give_the_bits_of_evaluate(data: Any) -> None:
     dtype = data.draw(st.sampled_from(FLOATS))
-    found = data.draw(st.one_of(ANY_SHAPES.map(lambda s: s.input_shapes), WIDE_SHAPES))
-    arrays = [np.array(data.draw(layouts(s, dtype))) if s == () else data.draw(layouts(s, dtype)) for s in found]
+    shapes = data.draw(st.one_of(ANY_SHAPES.map(lambda s: s.input_shapes), WIDE_SHAPES))
+    arrays = [np.array(data.draw(layouts(s, dtype))) if s == () else data.draw(layouts(s, dtype)) for s in shapes]
     results = data.draw(chains(3, dtype))
     with np.errstate(all="ignore"):
         want = [np.array(r.evaluate(numpy_xp, *arrays)) for r in results]  # a copy: some are inputs
@@ -211,7 +211,7 @@ def test_a_long_chain_needs_few_buffers() -> None:
     for k in range(3000):
         want = np.tanh(want) * np.float32(0.5 + k % 3) + FULL
     same_bits(out, want)
-    assert not scratch.made  # everything lives in out
+    assert not scratch.arrays  # everything lives in out
 
 
 def test_parts_that_occur_twice_are_computed_once() -> None:

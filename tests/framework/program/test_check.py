@@ -269,8 +269,8 @@ BROKEN: list[tuple[Callable[[Program], None], str]] = [
 def test_every_mistake_is_reported(breaks: Callable[[Program], None], message: str) -> None:
     program = trained()
     breaks(program)
-    found = problems(program)
-    assert len(found) >= 1
+    mistakes = problems(program)
+    assert len(mistakes) >= 1
     with pytest.raises(InvalidArgument, match=f"(?s)- {message}"):
         check_program(program)
 

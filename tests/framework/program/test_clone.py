@@ -23,18 +23,18 @@ def types(program: Program) -> list[str]:
 
 def containers(program: Program) -> set[int]:
     """The identities of everything in a program that could be changed in place."""
-    found: set[int] = {id(program), id(program.blocks), id(program.attributes), id(program.lr_schedulers)}
+    ids: set[int] = {id(program), id(program.blocks), id(program.attributes), id(program.lr_schedulers)}
     for block in program.blocks:
-        found |= {id(block), id(block.vars), id(block.ops), id(block.inputs)}
+        ids |= {id(block), id(block.vars), id(block.ops), id(block.inputs)}
         for v in block.vars.values():
-            found.add(id(v))
+            ids.add(id(v))
             if isinstance(v, Parameter):
-                found |= {id(v.optimize_attr), id(v.regularizer)} - {id(None)}
+                ids |= {id(v.optimize_attr), id(v.regularizer)} - {id(None)}
         for op in block.ops:
-            found |= {id(op), id(op.inputs), id(op.outputs), id(op.attrs)}
-            found |= {id(names) for slots in (op.inputs, op.outputs) for names in slots.values()}
-            found |= {id(v) for v in op.attrs.values() if isinstance(v, list | dict | np.ndarray | Block)}
-    return found
+            ids |= {id(op), id(op.inputs), id(op.outputs), id(op.attrs)}
+            ids |= {id(names) for slots in (op.inputs, op.outputs) for names in slots.values()}
+            ids |= {id(v) for v in op.attrs.values() if isinstance(v, list | dict | np.ndarray | Block)}
+    return ids
 
 
 def test_p20_p24_a_clone_has_everything_and_shares_nothing() -> None:

@@ -59,8 +59,8 @@ def test_p22_before_or_after_minimize_the_test_clone_is_the_same() -> None:
 
 def test_pruned_programs_hold_no_more_than_they_need() -> None:
     main, _, out, loss = built(True)
-    found = prune(main, [out], ["x"])
-    assert all(not op.role for op in found.all_ops()) and len(found.blocks) == 5
+    pruned = prune(main, [out], ["x"])
+    assert all(not op.role for op in pruned.all_ops()) and len(pruned.blocks) == 5
     updates = [op for op in main.global_block().ops if op.role & OPTIMIZE]
     kept = prune(main, [loss], ["x"], keep_ops=updates)
     assert len(list(kept.all_ops())) == len(list(main.all_ops())) and kept.lr_schedulers == main.lr_schedulers

@@ -12,9 +12,9 @@ from workbench.framework.values.portable import config_of, from_config, portable
 
 
 def test_there_and_back() -> None:
-    found = config_of(ToyDecay(0.5, plan=[1]))
-    assert found == ("ToyDecay", {"coeff": 0.5, "plan": [1]})
-    again = from_config(*found)
+    config = config_of(ToyDecay(0.5, plan=[1]))
+    assert config == ("ToyDecay", {"coeff": 0.5, "plan": [1]})
+    again = from_config(*config)
     assert type(again) is ToyDecay and (again.coeff, again.plan) == (0.5, [1])
 
 
@@ -36,9 +36,9 @@ def test_a_class_says_how_it_is_rebuilt() -> None:
 
         @classmethod
         def from_config(cls, config: dict[str, Any]) -> Doubled:
-            made = cls()
-            made.value = config["half"] * 2
-            return made
+            rebuilt = cls()
+            rebuilt.value = config["half"] * 2
+            return rebuilt
 
     assert config_of(Doubled()) == ("Doubled", {"half": 0.0})
     assert from_config("Doubled", {"half": 2}).value == 4

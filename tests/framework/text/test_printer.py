@@ -123,10 +123,10 @@ def test_other_names_are_quoted(name: str) -> None:
 def test_what_is_wrong_prints_all_the_same() -> None:
     block = default_main_program().global_block()
     attrs = {"f": print, "n": [object()]}
-    made = Operator(block, "no such op", {"A": ["gone", "@EMPTY@"]}, {"B": [], "C": ["gone"]}, attrs, None)
-    block.ops.append(made)
+    op = Operator(block, "no such op", {"A": ["gone", "@EMPTY@"]}, {"B": [], "C": ["gone"]}, attrs, None)
+    block.ops.append(op)
     text = """B=[], C=%gone = "no such op"(A=[%gone, %@EMPTY@]) {f=<builtin_function_or_method>, n=[<object>]}"""
-    assert operator_text(made) == text and text in str(default_main_program())
+    assert operator_text(op) == text and text in str(default_main_program())
 
 
 def test_a_variable_in_one_line() -> None:

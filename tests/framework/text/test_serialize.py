@@ -129,9 +129,9 @@ def test_a_scheduler_that_cannot_be_saved_is_named() -> None:
 
 def document() -> dict[str, Any]:
     with toys_declared():
-        found = program_to_dict(built(everything))
-    assert json.loads(json.dumps(found)) == found
-    return found
+        document = program_to_dict(built(everything))
+    assert json.loads(json.dumps(document)) == document
+    return document
 
 
 DOCUMENT = document()
@@ -206,10 +206,10 @@ DELETE = object()
     ],
 )
 def test_what_is_wrong_is_named_by_its_path(path: str, value: Any, error: type, message: str) -> None:
-    found = copy.deepcopy(DOCUMENT)
-    _set(found, [int(key) if key.isdigit() else key for key in path.split(".")], value)
+    damaged = copy.deepcopy(DOCUMENT)
+    _set(damaged, [int(key) if key.isdigit() else key for key in path.split(".")], value)
     with pytest.raises(error, match=message):
-        program_from_dict(found)
+        program_from_dict(damaged)
 
 
 @pytest.mark.parametrize(
@@ -225,19 +225,19 @@ def test_what_is_wrong_is_named_by_its_path(path: str, value: Any, error: type, 
     ],
 )
 def test_wrong_arrays(array: dict[str, Any], message: str) -> None:
-    found = copy.deepcopy(DOCUMENT)
-    found["blocks"][0]["operators"][1]["attrs"]["transpose"] = {"$array": array}
+    damaged = copy.deepcopy(DOCUMENT)
+    damaged["blocks"][0]["operators"][1]["attrs"]["transpose"] = {"$array": array}
     with pytest.raises(InvalidArgument, match=message):
-        program_from_dict(found)
+        program_from_dict(damaged)
 
 
-def _set(found: Any, path: list[Any], value: Any) -> None:
+def _set(node: Any, path: list[Any], value: Any) -> None:
     for key in path[:-1]:
-        found = found[key]
+        node = node[key]
     if value is DELETE:
-        del found[path[-1]]
+        del node[path[-1]]
     else:
-        found[path[-1]] = value
+        node[path[-1]] = value
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -262,16 +262,16 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_damaged_document_is_read_or_refused(choice: st.DataObject) -> None:
     """Whatever is changed: our errors and no others, in no time; what is read can be checked, printed and saved."""
-    found = copy.deepcopy(DOCUMENT)
+    damaged = copy.deepcopy(DOCUMENT)
     for _ in range(choice.draw(st.integers(1, 3))):
         path = choice.draw(st.sampled_from(PLACES))
         value = choice.draw(st.just(DELETE) | JUNK)
         try:
-            _set(found, path, value)
+            _set(damaged, path, value)
         except (KeyError, IndexError, TypeError):
             continue  # an earlier change took the place away
     try:
-        program = program_from_dict(found)
+        program = program_from_dict(damaged)
     except EnforceNotMet:
         return
     assert isinstance(problems(program), list)

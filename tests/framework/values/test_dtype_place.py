@@ -19,12 +19,12 @@ NAMES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_dtype_is_found_by_every_way_of_writing_it(name: str) -> None:
-    found = as_dtype(name)
-    assert found.name == f"{found}" == name and str(found) == f"paddle.{name}"
-    assert as_dtype(found) is as_dtype(found.numpy) is as_dtype(f"paddle.{name}") is found
-    assert found == name and found == found.numpy and found == f"paddle.{name}"
-    assert found.itemsize == found.numpy.itemsize
-    assert np.zeros(1, found.numpy).dtype == found.numpy
+    dtype = as_dtype(name)
+    assert dtype.name == f"{dtype}" == name and str(dtype) == f"paddle.{name}"
+    assert as_dtype(dtype) is as_dtype(dtype.numpy) is as_dtype(f"paddle.{name}") is dtype
+    assert dtype == name and dtype == dtype.numpy and dtype == f"paddle.{name}"
+    assert dtype.itemsize == dtype.numpy.itemsize
+    assert np.zeros(1, dtype.numpy).dtype == dtype.numpy
 
 
 def test_bfloat16_is_that_of_ml_dtypes() -> None:
@@ -33,7 +33,7 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "name"),
     [
         (float, "float64"),
         ("float", "float32"),
@@ -43,8 +43,8 @@ def test_bfloat16_is_that_of_ml_dtypes() -> None:
         (np.int8, "int8"),
     ],
 )
-def test_aliases(value: object, found: str) -> None:
-    assert as_dtype(value).name == found
+def test_aliases(value: object, name: str) -> None:
+    assert as_dtype(value).name == name
 
 
 @pytest.mark.parametrize("value", ["float31", "complex64", np.complex64, object, None, 3, "", np.dtype("U3")])

@@ -19,16 +19,16 @@ def _restored() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
 def test_limits_of_integers(name: str) -> None:
-    found, wanted = wb.iinfo(name), np.iinfo(name)
-    assert (found.min, found.max, found.bits, found.dtype) == (wanted.min, wanted.max, wanted.bits, name)
-    assert str(found) == f"paddle.iinfo(min={wanted.min}, max={wanted.max}, bits={wanted.bits}, dtype={name})"
+    limits, wanted = wb.iinfo(name), np.iinfo(name)
+    assert (limits.min, limits.max, limits.bits, limits.dtype) == (wanted.min, wanted.max, wanted.bits, name)
+    assert str(limits) == f"paddle.iinfo(min={wanted.min}, max={wanted.max}, bits={wanted.bits}, dtype={name})"
 
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
 def test_limits_of_floats(name: str) -> None:
-    found, wanted = wb.finfo(name), np.finfo(name)
+    limits, wanted = wb.finfo(name), np.finfo(name)
     for field in ("min", "max", "eps", "tiny", "smallest_normal", "resolution", "bits"):
-        assert getattr(found, field) == pytest.approx(float(getattr(wanted, field)), rel=1e-3), field
+        assert getattr(limits, field) == pytest.approx(float(getattr(wanted, field)), rel=1e-3), field
 
 
 def test_other_kinds_are_refused() -> None:
@@ -44,9 +44,9 @@ def test_the_default_dtype_is_that_of_new_tensors_and_layers() -> None:
     wb.set_default_dtype(wb.float64)
     assert wb.get_default_dtype() == "float64"
     net = wb.nn.Linear(2, 3)
-    for made in (wb.ones([1]), wb.rand([1]), wb.randn([1]), wb.to_tensor(1.5), wb.linspace(0, 1, 3), wb.eye(2),
+    for tensor in (wb.ones([1]), wb.rand([1]), wb.randn([1]), wb.to_tensor(1.5), wb.linspace(0, 1, 3), wb.eye(2),
                  net.weight, net.bias, net(wb.ones([1, 2]))):  # fmt: skip
-        assert made.dtype == "float64"
+        assert tensor.dtype == "float64"
     assert wb.to_tensor(np.ones(1, np.float32)).dtype == "float32" and wb.to_tensor(1).dtype == "int64"
     assert wb.ones([1], "float32").dtype == "float32"
     with pytest.raises(InvalidType, match="float16"):

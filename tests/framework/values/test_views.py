@@ -63,14 +63,14 @@ def shapes_of(size: int) -> st.SearchStrategy[tuple[int, ...]]:
 
 def check(rule: ViewRule, source: Strided, result: np.ndarray, attrs: dict[str, Any]) -> None:
     """The rule finds the memory of a result of NumPy's, or says it is a copy, as it is."""
-    array, found = array_of(source), rule(source, result.shape, attrs)
+    array, view = array_of(source), rule(source, result.shape, attrs)
     is_view = result.base is not None and np.may_share_memory(result, MEMORY)
     if not array.size:
-        assert found is not None and found.shape == result.shape
+        assert view is not None and view.shape == result.shape
         return
-    assert (found is not None) == is_view
-    if found is not None:
-        assert (found.offset, found.shape, found.strides) == place_of(result)
+    assert (view is not None) == is_view
+    if view is not None:
+        assert (view.offset, view.shape, view.strides) == place_of(result)
 
 
 @given(st.data(), arrays())
@@ -96,10 +96,10 @@ def test_a_slice_begins_where_numpys_does(data: st.DataObject, source: Strided) 
     ranges = {axis: data.draw(st.tuples(bound, bound, step)) for axis in axes}
     index = tuple(slice(*ranges.get(axis, (None,))) for axis in range(len(source.shape)))
     result = array_of(source)[(*index, ...)]
-    found = Sliced(lambda shape: ranges)(source, result.shape, {})
-    assert found is not None and found.shape == result.shape
+    view = Sliced(lambda shape: ranges)(source, result.shape, {})
+    assert view is not None and view.shape == result.shape
     if result.size:
-        assert (found.offset, found.strides) == (place_of(result)[0], result.strides)
+        assert (view.offset, view.strides) == (place_of(result)[0], result.strides)
 
 
 def test_what_lies_apart_is_not_seen_in_one_piece() -> None:

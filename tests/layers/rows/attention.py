@@ -19,7 +19,7 @@ def linear(v, name, x):
 def attended(v, name, query, key, value, mask=0.0, heads=2):
     """(output, weights)."""
     q, k, w = linear(v, f"{name}q_proj", query), linear(v, f"{name}k_proj", key), linear(v, f"{name}v_proj", value)
-    found, shares = [], []
+    attended, shares = [], []
     size = q.shape[2] // heads
     for h in range(heads):
         part = slice(h * size, (h + 1) * size)
@@ -27,8 +27,8 @@ def attended(v, name, query, key, value, mask=0.0, heads=2):
         share = np.exp(scores - scores.max(2, keepdims=True))
         share /= share.sum(2, keepdims=True)
         shares.append(share)
-        found.append(np.einsum("bqk,bkd->bqd", share, w[..., part]))
-    return linear(v, f"{name}out_proj", np.concatenate(found, 2)), np.stack(shares, 1)
+        attended.append(np.einsum("bqk,bkd->bqd", share, w[..., part]))
+    return linear(v, f"{name}out_proj", np.concatenate(attended, 2)), np.stack(shares, 1)
 
 
 def normal(v, name, x):
@@ -74,11 +74,11 @@ def transformed(v, source, target):
 
 def position_by_position(net, x, memory):
     """The decoder with a cache, one position after the other."""
-    cache, found = net.gen_cache(memory), []
+    cache, outputs = net.gen_cache(memory), []
     for t in range(3):
         y, cache = net(x[:, t : t + 1], memory, None, None, cache)
-        found.append(y)
-    return wb.concat(found, axis=1)
+        outputs.append(y)
+    return wb.concat(outputs, axis=1)
 
 
 SIZES = 8, 2, 16, 0.0

@@ -117,8 +117,8 @@ def stack(kind):
     }
 
 
-def time_first(found):
-    return [found[0].swapaxes(0, 1), *found[1:]]
+def time_first(outputs):
+    return [outputs[0].swapaxes(0, 1), *outputs[1:]]
 
 
 def flat(pair):

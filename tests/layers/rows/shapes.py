@@ -73,12 +73,12 @@ def columns(x, kernel, pads, stride, dilation):
     top, left, bottom, right = pads
     x = np.pad(x, [(0, 0), (0, 0), (top, bottom), (left, right)])
     span = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
-    found = []
+    windows = []
     for i in range(0, x.shape[2] - span[0] + 1, stride[0]):
         for j in range(0, x.shape[3] - span[1] + 1, stride[1]):
             window = x[:, :, i : i + span[0] : dilation[0], j : j + span[1] : dilation[1]]
-            found.append(window.reshape(len(x), -1))
-    return np.stack(found, 2)
+            windows.append(window.reshape(len(x), -1))
+    return np.stack(windows, 2)
 
 
 def folded(x, size, kernel, stride):

@@ -43,11 +43,11 @@ class Writer:
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
         count = int(np.prod(shape))
-        made = np.full(count + 16, np.nan, dtype)
-        made[count:] = GUARD
-        self.tape.keep(made)
-        self.watched.append(made[count:])
-        return made[:count].reshape(shape)
+        memory = np.full(count + 16, np.nan, dtype)
+        memory[count:] = GUARD
+        self.tape.keep(memory)
+        self.watched.append(memory[count:])
+        return memory[:count].reshape(shape)
 
     def run(self) -> None:
         assert run_tape(self.tape) == 0
@@ -69,13 +69,13 @@ def geometry(
 def taps(geo: Geometry) -> Any:
     """For every tap (row, column) of a kernel: the output pixels it takes part in, and the entries it meets there."""
     for i, j in np.ndindex(*geo.kernel):
-        found = []
+        reached = []
         for axis, t in ((0, i), (1, j)):
             out = np.arange(geo.out[axis])
             entry = out * geo.strides[axis] + t * geo.dilations[axis] - geo.pads[axis][0]
             inside = (entry >= 0) & (entry < (geo.height, geo.width)[axis])
-            found.append((out[inside], entry[inside]))
-        (rows, from_rows), (columns, from_columns) = found
+            reached.append((out[inside], entry[inside]))
+        (rows, from_rows), (columns, from_columns) = reached
         yield i, j, np.ix_(rows, columns), np.ix_(from_rows, from_columns)
 
 
@@ -122,8 +122,8 @@ def check(geo: Geometry) -> None:
         write(writer, geo, *operands, result)
         writer.run()
         assert is_guarded(result)
-    for found, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=ERROR * max(1.0, abs(wanted).max()))
+    for computed, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
+        np.testing.assert_allclose(computed, wanted, rtol=0, atol=ERROR * max(1.0, abs(wanted).max()))
 
 
 SMALL = st.integers(1, 3)

@@ -25,12 +25,12 @@ def test_rows_of_tables(outer: int, height: int, count: int, width: int, padding
     is_padding = (ids == padding)[:, None]
     np.testing.assert_array_equal(out, np.where(is_padding, 0, table[:, ids]))
 
-    x, found = numbers(seed + 1, outer, count, width), np.full(table.shape, 7, np.float32)
-    assert run_row("add_rows", x, ids, found, *sizes) == DONE
+    x, result = numbers(seed + 1, outer, count, width), np.full(table.shape, 7, np.float32)
+    assert run_row("add_rows", x, ids, result, *sizes) == DONE
     expected = np.zeros(table.shape)
     for o in range(outer):
         np.add.at(expected[o], ids, np.where(is_padding, 0, x[o]))
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=2e-6)
 
 
 @settings(max_examples=40, deadline=None)

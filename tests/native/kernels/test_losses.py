@@ -31,9 +31,9 @@ def exact_softmax(x: np.ndarray) -> np.ndarray:
 @given(rows=ROWS, width=WIDTHS, seed=SEEDS, scale=st.sampled_from([1.0, 10.0, 1000.0]))
 def test_softmax(rows: int, width: int, seed: int, scale: float) -> None:
     x = numbers(seed, rows, width) * np.float32(scale)
-    found = softmax(x)
-    np.testing.assert_allclose(found, exact_softmax(x), rtol=2e-6, atol=2e-38)
-    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+    shares = softmax(x)
+    np.testing.assert_allclose(shares, exact_softmax(x), rtol=2e-6, atol=2e-38)
+    np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("place", [0, 5, 16, 20])
@@ -42,21 +42,21 @@ def test_softmax_of_what_is_not_finite(special: float, place: int) -> None:
     """A masked place is exactly 0; infinity and NaN make all of their row NaN, as in NumPy."""
     x = numbers(place, 3, 21)
     x[1, place] = special
-    found, expected = softmax(x), exact_softmax(x)
-    np.testing.assert_allclose(found, expected, rtol=2e-6)
+    shares, expected = softmax(x), exact_softmax(x)
+    np.testing.assert_allclose(shares, expected, rtol=2e-6)
     if special == -np.inf:
-        assert found[1, place] == 0
+        assert shares[1, place] == 0
     else:
-        assert np.isnan(found[1]).all()
+        assert np.isnan(shares[1]).all()
     assert np.isnan(softmax(np.full((1, 21), -np.inf, np.float32))).all()
 
 
 def test_softmax_decays_to_zero() -> None:
     x = np.zeros((1, 300), np.float32)
     x[0, 1:] = -np.linspace(0, 120, 299)
-    found, expected = softmax(x), exact_softmax(x)
-    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-38)
-    assert (found[x < -88] == 0).all()
+    shares, expected = softmax(x), exact_softmax(x)
+    np.testing.assert_allclose(shares, expected, rtol=2e-6, atol=2e-38)
+    assert (shares[x < -88] == 0).all()
 
 
 @settings(max_examples=40, deadline=None)

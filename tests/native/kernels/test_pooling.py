@@ -76,10 +76,10 @@ def cases(draw: Any) -> tuple[np.ndarray, dict[str, Any]]:
 def forward(x: np.ndarray, attrs: dict[str, Any]) -> np.ndarray | None:
     """None where no window fits."""
     try:
-        found: np.ndarray = POOL.forward(np, x, **attrs)
+        pooled: np.ndarray = POOL.forward(np, x, **attrs)
     except Exception:
         return None
-    return found if found.size else None
+    return pooled if pooled.size else None
 
 
 def error_of(windows_of: np.ndarray, attrs: dict[str, Any], image: tuple[int, ...], out: tuple[int, ...]) -> Any:
@@ -102,18 +102,18 @@ def test_pooling_and_its_gradient(case: tuple[np.ndarray, dict[str, Any]], strip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "_STRIP_BYTES", strip)
         out = run(pool2d, attrs, np.full_like(wanted, np.nan), x)
-        found = run(pool2d_grad, attrs, np.full_like(x, np.nan), x, g)
+        gradient = run(pool2d_grad, attrs, np.full_like(x, np.nan), x, g)
     if attrs["pooling_type"] == "max":
         np.testing.assert_array_equal(out, wanted)
         same_bins = attrs["adaptive"] and any(o > i for o, i in zip(out.shape, x.shape, strict=True))
         error = 1e-5 if same_bins else 0.0  # several bins are one pixel: NumPy adds these in another order
-        np.testing.assert_allclose(found, SPREAD.forward(np, x, g, **attrs), rtol=error, atol=error)
+        np.testing.assert_allclose(gradient, SPREAD.forward(np, x, g, **attrs), rtol=error, atol=error)
         return
     exact, spread = x.astype(float), g.astype(float)
     error = error_of(POOL.forward(np, abs(exact), **attrs), attrs, x.shape, out.shape)
     assert (abs(out - POOL.forward(np, exact, **attrs)) <= error).all()
     error = error_of(SPREAD.forward(np, exact, abs(spread), **attrs), attrs, x.shape, out.shape)
-    assert (abs(found - SPREAD.forward(np, exact, spread, **attrs)) <= error).all()
+    assert (abs(gradient - SPREAD.forward(np, exact, spread, **attrs)) <= error).all()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 31, 32, 33, 34, 65])

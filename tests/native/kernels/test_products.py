@@ -25,9 +25,9 @@ def placed(rows: int, cols: int, flipped: bool, shift: int, gap: int, seed: int 
     pitch = length + gap
     raw = np.full(lines * pitch + 64, GUARD, np.float32)
     start = -raw.__array_interface__["data"][0] // 4 % 16 + shift
-    made = raw[start : start + lines * pitch].reshape(lines, pitch)[:, :length]
-    made[...] = np.random.default_rng(seed).standard_normal(made.shape)
-    return made.T if flipped else made
+    matrix = raw[start : start + lines * pitch].reshape(lines, pitch)[:, :length]
+    matrix[...] = np.random.default_rng(seed).standard_normal(matrix.shape)
+    return matrix.T if flipped else matrix
 
 
 def surroundings(view: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

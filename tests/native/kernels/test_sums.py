@@ -17,13 +17,13 @@ SEEDS = st.integers(0, 2**32 - 1)
 def numbers(seed: int, *shape: int) -> np.ndarray:
     """Of both signs, at an address that is no multiple of a cache line."""
     count = int(np.prod(shape))
-    made = np.random.default_rng(seed).standard_normal(count + 3).astype(np.float32)
-    return made[seed % 4 :][:count].reshape(shape)
+    values = np.random.default_rng(seed).standard_normal(count + 3).astype(np.float32)
+    return values[seed % 4 :][:count].reshape(shape)
 
 
-def near(found: np.ndarray, exact: np.ndarray, size: np.ndarray, ulps: float = 20) -> None:
+def near(sums: np.ndarray, exact: np.ndarray, size: np.ndarray, ulps: float = 20) -> None:
     """Within some roundings of the sum of absolute values."""
-    assert (np.abs(found - exact) <= ulps * 2**-24 * np.maximum(size, 1e-30)).all()
+    assert (np.abs(sums - exact) <= ulps * 2**-24 * np.maximum(size, 1e-30)).all()
 
 
 def sum_rows(x: np.ndarray, count: int = 1) -> np.ndarray:
@@ -51,8 +51,8 @@ def test_rows(rows: int, width: int, seed: int, count: int) -> None:
 @given(outer=st.integers(1, 3), rows=SIZES, width=st.integers(1, 200), seed=SEEDS, columns=st.sampled_from([16, 100]))
 def test_columns(outer: int, rows: int, width: int, seed: int, columns: int) -> None:
     x = numbers(seed, outer, rows, width % (20 if rows > 1000 else 200) + 1)
-    found = sum_columns(x, 3, columns) * 3
-    near(found, x.astype(np.float64).sum(1), np.abs(x).sum(1))
+    sums = sum_columns(x, 3, columns) * 3
+    near(sums, x.astype(np.float64).sum(1), np.abs(x).sum(1))
 
 
 def test_long_sums_stay_accurate() -> None:

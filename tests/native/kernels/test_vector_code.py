@@ -57,14 +57,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
+def assert_same_bits(computed: np.ndarray, expected: np.ndarray) -> None:
     """NaNs of all kinds are one."""
-    if found.dtype == bool:
-        np.testing.assert_array_equal(found, expected)
+    if computed.dtype == bool:
+        np.testing.assert_array_equal(computed, expected)
         return
-    both_nan = np.isnan(found) & np.isnan(expected)
-    found, expected = (np.where(both_nan, 0, a.view(np.uint32)) for a in (found, expected))
-    np.testing.assert_array_equal(found, expected)
+    both_nan = np.isnan(computed) & np.isnan(expected)
+    computed, expected = (np.where(both_nan, 0, a.view(np.uint32)) for a in (computed, expected))
+    np.testing.assert_array_equal(computed, expected)
 
 
 # Random programs
@@ -84,9 +84,9 @@ class Memory:
         self.seen: list[tuple[int, tuple[int, ...], tuple[int, ...], bool]] = []
 
     def copy(self) -> Memory:
-        made = Memory.__new__(Memory)
-        made.floats, made.truths = self.floats.copy(), self.truths.copy()
-        return made
+        memory = Memory.__new__(Memory)
+        memory.floats, memory.truths = self.floats.copy(), self.truths.copy()
+        return memory
 
     def array(self, where: tuple[int, tuple[int, ...], tuple[int, ...], bool]) -> np.ndarray:
         offset, shape, strides, is_truth = where
@@ -157,8 +157,8 @@ def _body(rng: Random, dtypes: Sequence[Any]) -> Callable[..., Any]:
                 truths.append(compared[int(third * 6)](a, b))
             else:
                 numbers.append(xp.where(truths[int(third * len(truths))], a, b))
-        made = numbers[len(inputs) :] + truths + numbers[: len(inputs)]
-        return tuple(made[int(w * w * len(made))] for w in wanted)
+        values = numbers[len(inputs) :] + truths + numbers[: len(inputs)]
+        return tuple(values[int(w * w * len(values))] for w in wanted)
 
     return body
 

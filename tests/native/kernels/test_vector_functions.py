@@ -36,24 +36,24 @@ def numbers() -> np.ndarray:
     return np.concatenate([spread, SPECIAL, 1 + steps, steps - 1, steps / 2 + np.float32(0.5)])
 
 
-def errors(found: np.ndarray, expected: np.ndarray) -> Any:
+def errors(computed: np.ndarray, expected: np.ndarray) -> Any:
     """In units in the last place; infinite where one is finite and the other is not, or other than NaN."""
     with np.errstate(all="ignore"):
         rounded = expected.astype(np.float32)
-        finite = np.isfinite(rounded) & np.isfinite(found)
+        finite = np.isfinite(rounded) & np.isfinite(computed)
         unit = np.spacing(np.maximum(np.abs(rounded), np.float32(1.1754944e-38))).astype(np.float64)
-        off = np.abs(found.astype(np.float64) - expected) / unit
-    same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+        off = np.abs(computed.astype(np.float64) - expected) / unit
+    same = (computed == rounded) | (np.isnan(computed) & np.isnan(rounded))
     return np.where(finite, off, np.where(same, 0.0, np.inf))
 
 
-def assert_within(found: np.ndarray, expected: np.ndarray, bound: float, *operands: np.ndarray) -> None:
-    off = errors(found, expected)
+def assert_within(computed: np.ndarray, expected: np.ndarray, bound: float, *operands: np.ndarray) -> None:
+    off = errors(computed, expected)
     worst = int(np.argmax(off))
     at = [float(a[worst]) for a in operands]
-    assert off[worst] <= bound, f"{off[worst]} ulp at {at}: got {found[worst]!r}, not {expected[worst]!r}"
-    zero = (found == 0) & (expected == 0)
-    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]))
+    assert off[worst] <= bound, f"{off[worst]} ulp at {at}: got {computed[worst]!r}, not {expected[worst]!r}"
+    zero = (computed == 0) & (expected == 0)
+    np.testing.assert_array_equal(np.signbit(computed[zero]), np.signbit(expected[zero]))
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -67,9 +67,9 @@ def test_functions_are_within_their_bounds(name: str) -> None:
 @pytest.mark.parametrize("name", ["erf", "tanh"])
 def test_functions_with_limits_stay_between_them(name: str) -> None:
     x = np.linspace(3, 11, 200_000, dtype=np.float32)
-    found = compute(getattr(xp, name), x)
-    assert found.max() == 1
-    np.testing.assert_array_equal(compute(getattr(xp, name), -x), -found)
+    computed = compute(getattr(xp, name), x)
+    assert computed.max() == 1
+    np.testing.assert_array_equal(compute(getattr(xp, name), -x), -computed)
 
 
 @pytest.mark.parametrize("count", [1, 15, 17, 63, 64, 65, 129])
@@ -125,9 +125,9 @@ def test_arithmetic_has_the_bits_of_numpy(name: str) -> None:
     arrays = operands(name)
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(*arrays)
-    found = compute(getattr(xp, name), *arrays)
-    number = ~(np.isnan(found) & np.isnan(expected))
-    np.testing.assert_array_equal(found[number].view(np.uint32), expected[number].view(np.uint32))
+    computed = compute(getattr(xp, name), *arrays)
+    number = ~(np.isnan(computed) & np.isnan(expected))
+    np.testing.assert_array_equal(computed[number].view(np.uint32), expected[number].view(np.uint32))
 
 
 @pytest.mark.parametrize("name", TRUTHS)

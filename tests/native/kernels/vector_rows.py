@@ -19,8 +19,8 @@ Op = tuple[Lowered, list[Any], list[Any]]
 
 def form_of(body: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Lowered:
     """A body of element-wise functions for arrays of these dtypes."""
-    made = body(*[Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(arrays)])
-    return lower(list(made) if isinstance(made, tuple) else [made], [a.dtype for a in arrays])
+    outputs = body(*[Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(arrays)])
+    return lower(list(outputs) if isinstance(outputs, tuple) else [outputs], [a.dtype for a in arrays])
 
 
 def run(shape: tuple[int, ...], ops: Sequence[Op], joined: bool = True) -> list[bool]:

@@ -62,5 +62,5 @@ def model_of(built: Built, loader: DataLoader) -> Iterator[Callable[[Any], Model
 
 def of_kind(messages: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     """The only message of a kind."""
-    (found,) = [message for message in messages if message["type"] == kind]
-    return found
+    (answer,) = [message for message in messages if message["type"] == kind]
+    return answer

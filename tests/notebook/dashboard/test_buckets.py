@@ -19,12 +19,12 @@ def test_buckets_sum_up_what_was_added_however_it_came(pieces: list[list[float]]
     for piece in pieces:
         buckets.add(piece)
     values = np.array([v for piece in pieces for v in piece])
-    found = buckets.message()
+    message = buckets.message()
     assert buckets.taken == len(values)
-    assert len(found["step"]) <= limit + 1
-    edges = [0, *found["step"].astype(int)]
+    assert len(message["step"]) <= limit + 1
+    edges = [0, *message["step"].astype(int)]
     assert edges[-1] == len(values)
-    for (begin, end), mean, low, high in zip(pairwise(edges), found["mean"], found["low"], found["high"]):
+    for (begin, end), mean, low, high in zip(pairwise(edges), message["mean"], message["low"], message["high"]):
         part = values[begin:end]
         assert len(part) == buckets.width or end == len(values)
         np.testing.assert_allclose(mean, part.mean(), rtol=1e-5, atol=1e-2)
@@ -34,9 +34,9 @@ def test_buckets_sum_up_what_was_added_however_it_came(pieces: list[list[float]]
 def test_a_nan_shows_in_the_mean_and_not_in_the_range() -> None:
     buckets = Buckets(2)
     buckets.add([1.0, np.nan, 3.0, 5.0])
-    found = buckets.message()
-    assert np.isnan(found["mean"][0]) and found["mean"][1] == 4.0
-    assert (found["low"][0], found["high"][0]) == (1.0, 1.0)
+    message = buckets.message()
+    assert np.isnan(message["mean"][0]) and message["mean"][1] == 4.0
+    assert (message["low"][0], message["high"][0]) == (1.0, 1.0)
 
 
 @given(st.integers(1, 300), st.sampled_from([4, 7, 50]))

@@ -24,13 +24,13 @@ ModelOf = Callable[[Any], Model]
 
 def shown_and_trained(model: Model, *names: str) -> list[tuple[Any, ...]]:
     """What the controls show before a run, with what it ran, and show after it, two runs long."""
-    found = []
+    shown = []
     for _ in range(2):
-        found.append(tuple(model.controls.values()[name] for name in names))
+        shown.append(tuple(model.controls.values()[name] for name in names))
         setup = begin(model).wait(30).setup
         of_run = {**setup.build, **setup.execution, **vars(setup)}
-        found.append(tuple(getattr(of_run[name], "name", of_run[name]) for name in names))
-    return [*found, tuple(model.controls.values()[name] for name in names)]
+        shown.append(tuple(getattr(of_run[name], "name", of_run[name]) for name in names))
+    return [*shown, tuple(model.controls.values()[name] for name in names)]
 
 
 def test_a_programs_runs_keep_the_devices_that_are_shown(built: Built, model_of: ModelOf) -> None:

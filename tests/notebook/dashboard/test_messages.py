@@ -61,9 +61,9 @@ def test_integers_in_a_column_are_labels() -> None:
 
 def test_images_are_thumbnails_between_their_own_black_and_white() -> None:
     images = np.linspace(-1, 1, 2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
-    found = preview(images)
-    assert found["kind"] == "image" and len(found["images"]) == 2
-    first = found["images"][0]
+    shown = preview(images)
+    assert shown["kind"] == "image" and len(shown["images"]) == 2
+    first = shown["images"][0]
     gray = images[0].mean(0)
     assert (first["width"], first["height"]) == (6, 8)
     expected = (gray - gray.min()) / (gray.max() - gray.min()) * 255
@@ -79,8 +79,8 @@ def test_images_with_holes_and_flat_ones_are_drawn() -> None:
 
 def test_vectors_are_thinned_and_numbers_are_numbers() -> None:
     vectors = np.arange(2 * 1000, dtype=np.float32).reshape(2, 1000)
-    found = preview(vectors)
-    assert found["kind"] == "vector" and all(len(row) <= 128 for row in found["rows"])
+    shown = preview(vectors)
+    assert shown["kind"] == "vector" and all(len(row) <= 128 for row in shown["rows"])
     assert preview(np.float32([[0.5], [1.5]])) == {"kind": "numbers", "values": [0.5, 1.5]}
     assert preview(np.zeros((0, 3), np.float32)) == {"kind": "numbers", "values": []}
     assert preview(np.array(["a"], object)) == {"kind": "numbers", "values": []}

@@ -54,15 +54,15 @@ def test_each_devices_feed_is_told_with_its_rows(built: Built, batch: dict[str, 
     exe = built.start().parallel(2)
     model = model_of(exe)
     exe.run([built.loss], feed=batch)
-    found = of_kind(model.news(), "sample")["feeds"]
-    assert found["devices"] == ["cpu:0", "cpu:1"]
-    assert found["rows"] == {"x": [3, 4], "y": [3, 4]} and found["first"]["x"] == [0, 3]
-    assert found["shapes"]["x"] == [[3, 5], [4, 5]] and found["dtypes"] == {"x": "float32", "y": "int64"}
-    assert found["nbytes"] == [3 * 5 * 4 + 3 * 8, 4 * 5 * 4 + 4 * 8]
-    counts = [dict(zip(p["values"], p["counts"])) for p in found["previews"]["y"]]
+    feeds = of_kind(model.news(), "sample")["feeds"]
+    assert feeds["devices"] == ["cpu:0", "cpu:1"]
+    assert feeds["rows"] == {"x": [3, 4], "y": [3, 4]} and feeds["first"]["x"] == [0, 3]
+    assert feeds["shapes"]["x"] == [[3, 5], [4, 5]] and feeds["dtypes"] == {"x": "float32", "y": "int64"}
+    assert feeds["nbytes"] == [3 * 5 * 4 + 3 * 8, 4 * 5 * 4 + 4 * 8]
+    counts = [dict(zip(p["values"], p["counts"])) for p in feeds["previews"]["y"]]
     expected = [dict(zip(*np.unique(part, return_counts=True))) for part in (batch["y"][:3], batch["y"][3:])]
     assert counts == expected
-    np.testing.assert_array_equal(found["previews"]["x"][1]["rows"][0], batch["x"][3])
+    np.testing.assert_array_equal(feeds["previews"]["x"][1]["rows"][0], batch["x"][3])
 
 
 def test_a_step_right_after_everything_was_told_is_looked_at(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -76,9 +76,9 @@ def test_a_step_right_after_everything_was_told_is_looked_at(built: Built, batch
 def test_a_dashboard_that_comes_late_knows_the_last_split(built: Built, batch: Any, model_of: ModelOf) -> None:
     exe = built.start().parallel(2)
     exe.run([built.loss], feed=batch)
-    found = of_kind(model_of(exe).everything(), "sample")
-    assert found["feeds"]["rows"] == {"x": [3, 4], "y": [3, 4]} and found["feeds"]["shapes"]["x"] == [[3, 5], [4, 5]]
-    assert found["step"] == 1 and len(found["spans"]["node"]) == 0
+    sample = of_kind(model_of(exe).everything(), "sample")
+    assert sample["feeds"]["rows"] == {"x": [3, 4], "y": [3, 4]} and sample["feeds"]["shapes"]["x"] == [[3, 5], [4, 5]]
+    assert sample["step"] == 1 and len(sample["spans"]["node"]) == 0
 
 
 def test_spans_are_those_of_the_events(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -117,13 +117,13 @@ def test_waits_and_arrivals_are_told_in_microseconds_of_the_step() -> None:
     told = [spans[name].tolist() for name in ("node", "device", "start", "end", "collective", "wait", "within")]
     assert [*zip(*told)] == [(7, 0, 0, 20, 0, 0, 0), (-1, -1, 30, 40, 1, 0, 1), (-1, 1, 10, 30, 0, 1, 0)]
     assert [labels[k] for k in spans["label"]] == ["mul", "all_reduce", "op 'mul' on cpu:0"]
-    assert {name: found.tolist() for name, found in sample["arrivals"].items()} == {
+    assert {name: times.tolist() for name, times in sample["arrivals"].items()} == {
         "span": [1, 1], "device": [0, 1], "at": [20, 10],
     }  # fmt: skip
     samples = Samples()
     samples.add(sampled, 1)
-    found = samples.slowest(1)
-    assert [op.label for op in found] == ["mul"]  # though the wait was as long
+    slowest = samples.slowest(1)
+    assert [op.label for op in slowest] == ["mul"]  # though the wait was as long
 
 
 def test_making_the_plan_is_no_part_of_the_step(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -155,9 +155,9 @@ def test_the_slowest_op_is_that_of_the_medians(built: Built, batch: Any, model_o
         if event.step > 2:  # for the first one a plan was made, and memory is new to the next ones
             times.setdefault((event.op.node, event.op.type), []).append(event.end - event.start)
     expected = max(times, key=lambda key: np.median(times[key]))
-    found = model.watch.slowest()
-    assert found is not None and (found["node"], found["label"], found["steps"]) == (*expected, 5)
-    assert found["us"] == pytest.approx(np.median(times[expected]) / 1e3, rel=1e-3)
+    slowest = model.watch.slowest()
+    assert slowest is not None and (slowest["node"], slowest["label"], slowest["steps"]) == (*expected, 5)
+    assert slowest["us"] == pytest.approx(np.median(times[expected]) / 1e3, rel=1e-3)
 
 
 def test_a_program_without_a_loss_has_nothing_to_run(built: Built, model_of: ModelOf) -> None:
@@ -193,18 +193,18 @@ def test_a_short_run_and_a_profile_agree_on_the_slowest_op(model_of: ModelOf) ->
         main, startup = static.default_main_program(), static.default_startup_program()
     rng = np.random.default_rng(0)
     feed = {"x": rng.standard_normal((8, 4), np.float32), "wide": rng.standard_normal((768, 768), np.float32)}
-    found = []
+    slowest = []
     for _ in range(2):
         scope = static.Scope()
         run = wb.train(main, [feed] * 40, epochs=1, startup=startup, scope=scope, record=False, paused=True)
         model = model_of(run)
         run.resume()
         run.wait(60)
-        found.append(of_kind(model.everything(), "sample")["slowest"])
+        slowest.append(of_kind(model.everything(), "sample")["slowest"])
     with static.scope_guard(scope):
         profile = profile_step({"exe": run.executor, "feed": feed}, "exe", "feed", repeat=3)
-    assert [one["label"] for one in found] == ["matmul_v2", "matmul_v2"] == [profile.op_types[0].name] * 2
-    assert all(one["steps"] >= 5 and one["share"] > 0.5 for one in found)
+    assert [one["label"] for one in slowest] == ["matmul_v2", "matmul_v2"] == [profile.op_types[0].name] * 2
+    assert all(one["steps"] >= 5 and one["share"] > 0.5 for one in slowest)
 
 
 def test_one_sampled_step_says_that_it_is_one(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -251,12 +251,12 @@ def test_drops_are_told_with_step_bytes_and_cause(built: Built, batch: Any, mode
             exe.run([built.loss], feed=batch)
         exe.drop_local_exe_scopes()
     model.watch.memory_changed()
-    found = model.watch.scopes_message()
-    assert found["drops"]["step"].tolist() == [3, 6, 7] and found["drops"]["total"] == 3
-    assert found["drops"]["cause"] == ["interval", "interval", "call"]
+    message = model.watch.scopes_message()
+    assert message["drops"]["step"].tolist() == [3, 6, 7] and message["drops"]["total"] == 3
+    assert message["drops"]["cause"] == ["interval", "interval", "call"]
     for device in (0, 1):
-        assert found["drops"]["bytes"][device].tolist() == [e.nbytes[device] for e in told]
-        levels = dict(zip(found["memory"]["step"], found["memory"]["bytes"][device]))
+        assert message["drops"]["bytes"][device].tolist() == [e.nbytes[device] for e in told]
+        levels = dict(zip(message["memory"]["step"], message["memory"]["bytes"][device]))
         assert levels[7] == 0.0
 
 
@@ -270,9 +270,9 @@ def test_memory_is_taken_by_the_first_step_after_a_drop(built: Built, batch: Any
         exe.drop_local_exe_scopes()
     model.watch.memory_changed()
     memory = model.watch.scopes_message()["memory"]
-    found = list(zip(memory["step"].tolist(), (memory["bytes"][0] > 0).tolist()))
+    taken = list(zip(memory["step"].tolist(), (memory["bytes"][0] > 0).tolist()))
     first, second = [(1, True), (3, True), (3, True), (3, False)], [(4, True), (5, True), (5, True), (5, False)]
-    assert found == [(0, False), *first, *second]
+    assert taken == [(0, False), *first, *second]
 
 
 def test_reduce_spreads_parameters_and_state_over_the_devices(built: Built, batch: Any, model_of: ModelOf) -> None:
@@ -329,7 +329,7 @@ def test_step_run_pause_stop_and_other_devices(built: Built, model_of: ModelOf) 
     numbers = [record.number for r in (run, again) if (record := record_of(r)) is not None]
     labels = [shown["label"] for shown in model.state()["runs"]]  # the numbers are those of %runs
     assert labels == [f"run {numbers[0]}: net, 2 devices, AllReduce", f"run {numbers[1]}: net, 3 devices, Reduce"]
-    assert [found.name for number in numbers for found in wb.runs().filter(number=number)] == ["net", "net"]
+    assert [recorded.name for number in numbers for recorded in wb.runs().filter(number=number)] == ["net", "net"]
     assert [m["label"] for m in model.everything() if m["type"] == "curves"] == labels
     assert len([m for m in model.everything() if m["type"] == "curves"]) == 2
 
@@ -387,11 +387,11 @@ def test_a_run_on_one_device_is_shown_as_any_other(built: Built, loader: DataLoa
     run = wb.train(built.main, loader, epochs=1, fetch=[built.loss], startup=built.startup, progress=False,
                    record=False, scope=built.scope).wait(30)  # fmt: skip
     model = model_of(run)
-    found = model.everything()
-    assert len(of_kind(found, "curves")["series"][built.loss.name]["mean"]) == 10
-    assert of_kind(found, "graph")["devices"] == ["cpu:0"] and of_kind(found, "state")["run"]["state"] == "done"
+    messages = model.everything()
+    assert len(of_kind(messages, "curves")["series"][built.loss.name]["mean"]) == 10
+    assert of_kind(messages, "graph")["devices"] == ["cpu:0"] and of_kind(messages, "state")["run"]["state"] == "done"
     assert model.allowed() == ["run", "step", "drop"]
-    assert {"sample", "scopes"} <= {message["type"] for message in found}
+    assert {"sample", "scopes"} <= {message["type"] for message in messages}
 
 
 def test_other_things_have_no_dashboard(model_of: ModelOf) -> None:
@@ -426,11 +426,11 @@ def test_statistics_are_those_of_the_values(built: Built, batch: Any, model_of: 
     graph = model.watch.graph
     number = next(n for n, node in enumerate(graph.nodes) if node.type == "mul" and node.place == 1)
     asked = {"graph": model.watch.graph_number, "node": number, "request": 9}
-    found = answer(model, {"type": "statistics", **asked})
+    reply = answer(model, {"type": "statistics", **asked})
     weight = next(v for v in graph.nodes[number].reads if v.persistable)
     product = batch["x"][3:] @ built.value(weight.name)
-    (value,) = found["values"]
-    assert found["request"] == 9 and value["shape"] == list(product.shape)
+    (value,) = reply["values"]
+    assert reply["request"] == 9 and value["shape"] == list(product.shape)
     for name in ("mean", "std", "min", "max"):
         assert value[name] == pytest.approx(getattr(product, name)(), rel=1e-4, abs=1e-6)
     assert sum(value["histogram"]["counts"]) == product.size and value["nan"] == 0

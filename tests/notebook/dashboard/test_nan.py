@@ -53,9 +53,9 @@ def kinds(model: Model) -> set[str]:
 
 
 def asked(model: Model, node: int, step: int | None) -> dict[str, Any]:
-    found = answer(model, {"type": "statistics", "graph": model.watch.graph_number, "node": node, "step": step})
-    assert found is not None and found["error"] is None, found
-    return found
+    reply = answer(model, {"type": "statistics", "graph": model.watch.graph_number, "node": node, "step": step})
+    assert reply is not None and reply["error"] is None, reply
+    return reply
 
 
 def test_steps_of_a_part_are_steps_of_the_whole(logs: Built) -> None:
@@ -116,9 +116,9 @@ def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
     assert nan["reason"] == f"op 'log' on {place} makes it, in row 4 of the batch"
     assert "test_nan.py" in nan["site"]
     assert f"NaN from step 3: op 'log' on {place} makes it, in row 4 of the batch" in texts(model)
-    made = asked(model, nan["node"], nan["step"])
-    assert "of step 3" in made["note"]
-    mine = next(one for one in made["values"] if one["name"].startswith("log"))
+    reply = asked(model, nan["node"], nan["step"])
+    assert "of step 3" in reply["note"]
+    mine = next(one for one in reply["values"] if one["name"].startswith("log"))
     rows = BAD if devices == 1 else BAD[3:]
     with np.errstate(invalid="ignore"):
         expected = np.log(rows * weight + bias)
@@ -137,8 +137,8 @@ def test_a_run_of_the_plain_executor(logs: Built) -> None:
     model = model_of_target(run)
     nan = of_kind(model.everything(), "state")["run"]["nan"]
     assert (nan["step"], nan["op"], nan["device"]) == (2, "log", "cpu:0")
-    made = asked(model, nan["node"], 2)
-    assert [one["nan"] for one in made["values"]] == [1]
+    reply = asked(model, nan["node"], 2)
+    assert [one["nan"] for one in reply["values"]] == [1]
     assert "NaN from step 2" in texts(model)
     model.close()
 

@@ -43,13 +43,13 @@ def page() -> Page:
 
 @pytest.fixture
 def publisher(built: Built, model_of: ModelOf, page: Page) -> Iterator[Publisher]:
-    made = Publisher(model_of(built.main), page.take)
-    yield made
-    if made.model.run is not None:
-        made.model.run.stop()
-        made.model.run.wait(30)
-    made.close()
-    assert not any(thread.is_alive() for thread in made._threads)
+    publisher = Publisher(model_of(built.main), page.take)
+    yield publisher
+    if publisher.model.run is not None:
+        publisher.model.run.stop()
+        publisher.model.run.wait(30)
+    publisher.close()
+    assert not any(thread.is_alive() for thread in publisher._threads)
 
 
 def test_a_page_that_says_hello_gets_everything(publisher: Publisher, page: Page) -> None:

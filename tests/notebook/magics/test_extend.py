@@ -148,10 +148,10 @@ KEYS = st.text("ab", min_size=1, max_size=2)
 
 
 @given(st.lists(st.tuples(KEYS, st.none() | KEYS), max_size=20), KEYS)
-def test_counters_go_on_after_every_name_there_is(made: list[tuple[str, str | None]], key: str) -> None:
+def test_counters_go_on_after_every_name_there_is(generated: list[tuple[str, str | None]], key: str) -> None:
     """Whatever a generator gave out before, the counters read from the names give nothing of it again."""
     program, generator = Program(), UniqueNameGenerator(namespace="n.")
-    for layer, part in made:
+    for layer, part in generated:
         name = generator(layer)
         name = generator(f"{name}.{part}") if part else name
         program.global_block().create_var(name, (1,))

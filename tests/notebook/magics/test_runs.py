@@ -39,8 +39,8 @@ def net(notebook: Notebook, file: Path) -> Notebook:
 
 
 def test_runs_of_cells_are_listed(net: Notebook) -> None:
-    found = net.run("%runs")
-    assert [run.name for run in found] == ["second", "first"] and "second" in repr(found)
+    listed = net.run("%runs")
+    assert [run.name for run in listed] == ["second", "first"] and "second" in repr(listed)
     assert [run.name for run in net.run("%runs --sort steps")] == ["first", "second"]
     assert [run.name for run in net.run("%runs --sort steps --descending -n 1")] == ["second"]
     assert [run.name for run in net.run("%runs --name first")] == ["first"]
@@ -53,9 +53,9 @@ def test_runs_of_cells_are_listed(net: Notebook) -> None:
 
 def test_runs_are_compared_by_number_and_by_name(net: Notebook) -> None:
     for line in ("%compare 1 2", "%compare first second"):
-        found = net.run(line)
-        assert isinstance(found, Comparison) and [run.name for run in found.runs] == ["first", "second"]
-        assert found.settings["steps"] == (1, 3)
+        comparison = net.run(line)
+        assert isinstance(comparison, Comparison) and [run.name for run in comparison.runs] == ["first", "second"]
+        assert comparison.settings["steps"] == (1, 3)
     assert len(net.run("%compare 1 2 second 1").runs) == 4
     for line, text in (("%compare first batches", "of type list"), ("%compare 1 third", "no such name")):
         error = net.fail(line)

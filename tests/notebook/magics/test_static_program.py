@@ -37,9 +37,9 @@ def test_the_cell_builds_a_main_and_a_startup_program(notebook: Notebook) -> Non
 
 def test_what_is_made_inside_is_called_after_the_program(notebook: Notebook) -> None:
     notebook.run(NET.format(options=""))
-    made = [n for n in var_names(notebook["net"]) if n != "x"]
-    assert made and all(n.startswith("net.") and not n.startswith("net.net.") for n in made)
-    assert "net.fc_0.w_0" in made
+    names = [n for n in var_names(notebook["net"]) if n != "x"]
+    assert names and all(n.startswith("net.") and not n.startswith("net.net.") for n in names)
+    assert "net.fc_0.w_0" in names
 
 
 def test_names_the_user_fixes_are_kept(notebook: Notebook) -> None:

@@ -24,12 +24,12 @@ def pads_of(image, filter, strides, dilations, paddings, algorithm):
         return [0, 0, 0, 0]
     if algorithm == "EXPLICIT":
         return paddings if len(paddings) == 4 else [p for p in paddings for _ in range(2)]
-    found = []
+    pads = []
     for size, k, s, d in zip(image[2:], filter[2:], strides, dilations, strict=True):
         out = (size + s - 1) // s
         total = max((out - 1) * s + (k - 1) * d + 1 - size, 0)
-        found += [total // 2, total - total // 2]
-    return found
+        pads += [total // 2, total - total // 2]
+    return pads
 
 
 def meetings(image, filter, **attrs):
@@ -42,12 +42,12 @@ def meetings(image, filter, **attrs):
     )
     rows = (height + top + bottom - (kh - 1) * dh - 1) // sh + 1
     columns = (width + left + right - (kw - 1) * dw - 1) // sw + 1
-    found = []
+    triples = []
     for b, m, r, c, d, i, j in np.ndindex(n, kernels, rows, columns, depth, kh, kw):
         y, x = r * sh - top + i * dh, c * sw - left + j * dw
         if 0 <= y < height and 0 <= x < width:
-            found.append(((b, m, r, c), (m, d, i, j), (b, m // (kernels // a["groups"]) * depth + d, y, x)))
-    return (n, kernels, rows, columns), found
+            triples.append(((b, m, r, c), (m, d, i, j), (b, m // (kernels // a["groups"]) * depth + d, y, x)))
+    return (n, kernels, rows, columns), triples
 
 
 def to_nchw(a, data_format):
@@ -60,9 +60,9 @@ def to_format(a, data_format):
 
 def ref_conv(x, w, data_format="NCHW", **attrs):
     x = to_nchw(x, data_format)
-    shape, found = meetings(x.shape, w.shape, **attrs)
+    shape, triples = meetings(x.shape, w.shape, **attrs)
     out = np.zeros(shape)
-    for o, k, i in found:
+    for o, k, i in triples:
         out[o] += x[i] * w[k]
     return to_format(out, data_format)
 

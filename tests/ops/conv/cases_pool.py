@@ -29,20 +29,20 @@ def spans(size, axis, **a):
     if algorithm == "SAME":
         total = max((-(-size // s) - 1) * s + k - size, 0)
         before, after = total // 2, total - total // 2
-    found, start = [], -before
+    ranges, start = [], -before
     while start < size and (start + k <= size + after or (a.get("ceil_mode") and start + k < size + after + s)):
-        found.append((max(start, 0), min(start + k, size), min(start + k, size + after) - start))
+        ranges.append((max(start, 0), min(start + k, size), min(start + k, size + after) - start))
         start += s
-    return found
+    return ranges
 
 
 def windows(shape, **a):
     """{(row, column): (pixels of the window in row-major order, padded size)}"""
-    found = {}
+    by_place = {}
     for r, (y0, y1, h) in enumerate(spans(shape[2], 0, **a)):
         for c, (x0, x1, w) in enumerate(spans(shape[3], 1, **a)):
-            found[r, c] = [(y, x) for y in range(y0, y1) for x in range(x0, x1)], h * w
-    return found
+            by_place[r, c] = [(y, x) for y in range(y0, y1) for x in range(x0, x1)], h * w
+    return by_place
 
 
 def first_maximum(plane, pixels):
@@ -73,11 +73,11 @@ def nchw(function):
 
 @nchw
 def ref_pick(x, value, **a):
-    found = windows(x.shape, **a)
-    size = max(found)
+    by_place = windows(x.shape, **a)
+    size = max(by_place)
     out = np.zeros((*x.shape[:2], size[0] + 1, size[1] + 1))
     for b, c in np.ndindex(*x.shape[:2]):
-        for at, (pixels, padded) in found.items():
+        for at, (pixels, padded) in by_place.items():
             out[(b, c, *at)] = sum(w * value[b, c][p] for p, w in shares(x, b, c, pixels, padded, **a).items())
     return out
 

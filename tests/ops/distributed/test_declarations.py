@@ -61,8 +61,8 @@ DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
 def test_slots_and_attributes_are_those_of_paddle(type: str) -> None:
     op = find_op(type)
     slots, attrs = DECLARED[type]
-    found = [", ".join(str(slot).rstrip("?") for slot in side) for side in (op.inputs, op.outputs)]
-    assert " -> ".join(found) == slots
+    sides = [", ".join(str(slot).rstrip("?") for slot in side) for side in (op.inputs, op.outputs)]
+    assert " -> ".join(sides) == slots
     assert op.attrs == attrs and not op.differentiable
 
 
@@ -111,13 +111,13 @@ def test_what_goes_to_servers_is_handed_to_the_client() -> None:
     xs = [np.ones(2)]
     _, calls = run("send", xs, epmap=["a:1"])
     assert calls[0][:2] == ("send", xs) and ("epmap", ["a:1"]) in calls[0]
-    found, calls = run("recv", None, answer=["p"], epmap=["a:1"])
-    assert found == ["p"] and calls[0][0] == "recv" and ("epmap", ["a:1"]) in calls[0]
+    result, calls = run("recv", None, answer=["p"], epmap=["a:1"])
+    assert result == ["p"] and calls[0][0] == "recv" and ("epmap", ["a:1"]) in calls[0]
     for barrier in ("send_barrier", "fetch_barrier"):
-        found, calls = run(barrier, None, endpoints=["a:1"])
-        assert found is None and calls[0][0] == barrier and ("endpoints", ["a:1"]) in calls[0]
-    found, calls = run("listen_and_serv", [], Fanin=2)
-    assert found == () and calls[0][0] == "serve" and ("Fanin", 2) in calls[0]
+        result, calls = run(barrier, None, endpoints=["a:1"])
+        assert result is None and calls[0][0] == barrier and ("endpoints", ["a:1"]) in calls[0]
+    result, calls = run("listen_and_serv", [], Fanin=2)
+    assert result == () and calls[0][0] == "serve" and ("Fanin", 2) in calls[0]
 
 
 def program_with_servers() -> Program:
@@ -137,13 +137,13 @@ def program_with_servers() -> Program:
 @pytest.mark.parametrize("again", ["clone", "text", "json"])
 def test_blocks_in_a_list_go_with_the_program(again: str) -> None:
     program = program_with_servers()
-    made = {
+    copied = {
         "clone": program.clone,
         "text": lambda: parse_program(str(program)),
         "json": lambda: Program.parse_from_string(program.serialize_to_string()),
     }[again]()
-    (serve,) = made.global_block().ops
-    assert serve.blocks() == [made.block(1)] and made.block(1).ops[0].type == "sgd"
+    (serve,) = copied.global_block().ops
+    assert serve.blocks() == [copied.block(1)] and copied.block(1).ops[0].type == "sgd"
 
 
 def test_a_raw_variable_is_read_back() -> None:
@@ -151,8 +151,8 @@ def test_a_raw_variable_is_read_back() -> None:
     identity = program.global_block().create_var("NCCLID", kind="raw", dtype="uint8", persistable=True)
     program.global_block().append_op("gen_nccl_id", {}, {"NCCLID": identity}, {"trainers": ["a:1"]})
     assert identity.type == "VarType.RAW"
-    for made in (parse_program(str(program)), Program.parse_from_string(program.serialize_to_string())):
-        assert made.global_block().var("NCCLID").kind == "raw"
+    for copied in (parse_program(str(program)), Program.parse_from_string(program.serialize_to_string())):
+        assert copied.global_block().var("NCCLID").kind == "raw"
 
 
 def test_what_is_written_keeps_its_declaration() -> None:

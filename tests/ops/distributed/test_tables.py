@@ -41,10 +41,10 @@ def test_rows_are_those_of_the_table() -> None:
 
 def test_the_gradient_has_a_row_for_each_id() -> None:
     ids, g = np.array([[2, 2], [5, 0]]), np.arange(12.0).reshape(2, 2, 3)
-    found = run("distributed_lookup_table_grad", None, ids, g, height=8)
+    gradient = run("distributed_lookup_table_grad", None, ids, g, height=8)
     expected = np.zeros((8, 3))
     np.add.at(expected, ids.reshape(-1), g.reshape(-1, 3))
-    np.testing.assert_array_equal(found.to_dense(np), expected)
+    np.testing.assert_array_equal(gradient.to_dense(np), expected)
 
 
 def test_a_sparse_gradient_is_cut_like_its_table() -> None:
@@ -78,8 +78,8 @@ def test_a_variable_that_is_only_named_needs_no_value(reference: bool) -> None:
     block.append_op("get_tensor_from_selected_rows", {"X": "table@GRAD"}, {"Out": "dense"})
     feed = {"ids": np.array([1, 1]), "g": np.ones((2, 3), np.float32)}
     with override(FLAGS_executor="reference" if reference else "compiled"):
-        (found,) = fluid.Executor(fluid.CPUPlace()).run(program, feed=feed, fetch_list=["dense"], scope=fluid.Scope())
-    assert found.sum() == 6 and found[1].tolist() == [2, 2, 2]
+        (fetched,) = fluid.Executor(fluid.CPUPlace()).run(program, feed=feed, fetch_list=["dense"], scope=fluid.Scope())
+    assert fetched.sum() == 6 and fetched[1].tolist() == [2, 2, 2]
 
 
 def test_fake_init_makes_nothing() -> None:

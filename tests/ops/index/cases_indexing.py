@@ -52,8 +52,8 @@ def ref_index_add(x, index, value, axis=0):
 
 def ref_gather_nd(x, index):
     depth = index.shape[-1]
-    found = [x[tuple(i)] for i in index.reshape(-1, depth)]
-    return np.array(found).reshape(*index.shape[:-1], *x.shape[depth:])
+    picked = [x[tuple(i)] for i in index.reshape(-1, depth)]
+    return np.array(picked).reshape(*index.shape[:-1], *x.shape[depth:])
 
 
 def ref_scatter_nd_add(x, index, updates):

@@ -112,7 +112,7 @@ BETWEEN = {
 @pytest.mark.parametrize("between", BETWEEN)
 def test_a_table_that_is_computed_has_the_dense_gradient(between: str) -> None:
     """What stands between the parameter and the table takes dense gradients; the sparse one becomes dense there."""
-    found = []
+    gradients = []
     for sparse in (True, False):
         program, startup = wb.static.Program(), wb.static.Program()
         with static_mode(), wb.utils.unique_name.guard(), wb.static.program_guard(program, startup):
@@ -124,9 +124,9 @@ def test_a_table_that_is_computed_has_the_dense_gradient(between: str) -> None:
         scope, exe = wb.static.Scope(), wb.static.Executor()
         exe.run(startup, scope=scope)
         assert grad.kind == "dense"
-        found += exe.run(program, feed={"ids": np.array([1, 3, 1])}, fetch_list=[grad], scope=scope)
-    assert np.abs(found[1]).max() > 0
-    np.testing.assert_allclose(*found, rtol=1e-6)
+        gradients += exe.run(program, feed={"ids": np.array([1, 3, 1])}, fetch_list=[grad], scope=scope)
+    assert np.abs(gradients[1]).max() > 0
+    np.testing.assert_allclose(*gradients, rtol=1e-6)
 
 
 @pytest.mark.parametrize("use", [lambda g: g * g, lambda g: g + 1.0, mean, lambda g: g[0], lambda g: wb.matmul(g, g)])

@@ -199,8 +199,8 @@ def test_along_axis_expands_the_index() -> None:
 def test_topk_is_the_head_of_sort(sizes: tuple[int, int], largest: bool, values: list[int]) -> None:
     n, k = sizes
     x = np.array(values[:n])
-    found, index = wb.topk(wb.to_tensor(x), k, largest=largest)
-    np.testing.assert_array_equal(found.numpy(), wb.sort(wb.to_tensor(x), descending=largest).numpy()[:k])
+    top, index = wb.topk(wb.to_tensor(x), k, largest=largest)
+    np.testing.assert_array_equal(top.numpy(), wb.sort(wb.to_tensor(x), descending=largest).numpy()[:k])
     np.testing.assert_array_equal(index.numpy(), wb.argsort(wb.to_tensor(x), descending=largest).numpy()[:k])
 
 

@@ -24,8 +24,8 @@ def each(function):
 
     def ref(*arrays, **attrs):
         batch = arrays[0].shape[:-2]
-        found = [function(*(a[i] for a in arrays), **attrs) for i in np.ndindex(*batch)]
-        return np.array(found).reshape(*batch, *np.shape(found[0]))
+        results = [function(*(a[i] for a in arrays), **attrs) for i in np.ndindex(*batch)]
+        return np.array(results).reshape(*batch, *np.shape(results[0]))
 
     return ref
 
@@ -40,8 +40,8 @@ def determinant(x):
 
 
 def signed_log(x):
-    found = each(determinant)(x)
-    return np.stack([np.sign(found), np.log(np.abs(found))])
+    determinants = each(determinant)(x)
+    return np.stack([np.sign(determinants), np.log(np.abs(determinants))])
 
 
 def triangular(x, y, upper=True, transpose=False, unitriangular=False):

@@ -115,10 +115,10 @@ def _reflections(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ROWS)
 def test_values_are_numpy_s_in_both_modes(name: str) -> None:
     function, reference, points = ROWS[name]
-    found = dynamic(function, *points)
-    np.testing.assert_allclose(found, reference(*points), rtol=1e-9, atol=1e-9)
+    values = dynamic(function, *points)
+    np.testing.assert_allclose(values, reference(*points), rtol=1e-9, atol=1e-9)
     in_program, shape = static(function, *points, known=True)
-    np.testing.assert_allclose(in_program, found.reshape(in_program.shape), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(in_program, values.reshape(in_program.shape), rtol=1e-12, atol=1e-13)
     assert tuple(shape) == in_program.shape
 
 

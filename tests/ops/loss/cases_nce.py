@@ -25,15 +25,15 @@ def share(sampler: int, label: int) -> float:
 def drawn(sampler: int, rows: int) -> np.ndarray:
     """The classes, one number of the stream at a time."""
     numbers = STREAM.uniform(np, (rows, DRAWN), "float64")
-    found = np.empty((rows, DRAWN), np.int64)
-    for where in np.ndindex(found.shape):
+    classes = np.empty((rows, DRAWN), np.int64)
+    for where in np.ndindex(classes.shape):
         if sampler == 0:
-            found[where] = int(numbers[where] * CLASSES)
+            classes[where] = int(numbers[where] * CLASSES)
         elif sampler == 1:
-            found[where] = int(CLASSES ** numbers[where]) - 1
+            classes[where] = int(CLASSES ** numbers[where]) - 1
         else:
-            found[where] = next(k for k in range(CLASSES) if numbers[where] < SHARES[: k + 1].sum())
-    return found
+            classes[where] = next(k for k in range(CLASSES) if numbers[where] < SHARES[: k + 1].sum())
+    return classes
 
 
 def reference(

@@ -280,8 +280,8 @@ def test_nll_loss_refuses_other_shapes() -> None:
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_nll_loss_takes_a_column_of_labels(reduction: str) -> None:
     logp = log_softmax(LOGITS, axis=1)
-    found = run(F.nll_loss, logp, LABEL[:, None], reduction=reduction)
-    assert np.array_equal(found, run(F.nll_loss, logp, LABEL, reduction=reduction))
+    loss = run(F.nll_loss, logp, LABEL[:, None], reduction=reduction)
+    assert np.array_equal(loss, run(F.nll_loss, logp, LABEL, reduction=reduction))
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

@@ -62,8 +62,8 @@ def position(choose):
     def ref(x, axis=-1, keepdims=False, flatten=False, dtype="int64"):
         if flatten:
             values = x.ravel().tolist()
-            found = values.index(choose(values))
-            return np.full([1] * x.ndim if keepdims else [1], found)
+            place = values.index(choose(values))
+            return np.full([1] * x.ndim if keepdims else [1], place)
         moved = np.moveaxis(x, axis, -1)
         out = np.zeros(moved.shape[:-1], np.int64)
         for index in np.ndindex(*out.shape):

@@ -89,10 +89,10 @@ def test_values_are_numpy_s_and_gradients_those_of_differences(name: str) -> Non
 @pytest.mark.parametrize("name", KNOWN)
 def test_products_of_tensors_of_known_shape_are_numpy_s(name: str) -> None:
     function, reference, points = KNOWN[name]
-    found = dynamic(function, *points)
-    np.testing.assert_allclose(found, reference(*points), rtol=1e-12)
+    values = dynamic(function, *points)
+    np.testing.assert_allclose(values, reference(*points), rtol=1e-12)
     value, shape = static(function, *points, known=True)
-    np.testing.assert_array_equal(value, found)
+    np.testing.assert_array_equal(value, values)
     assert tuple(shape) == value.shape
     check_gradient(function, reference, *points)
 

@@ -70,11 +70,11 @@ def used(whole: np.ndarray, layout: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def back_sums(x: np.ndarray, mean: Any, inverse: Any, g: np.ndarray, data_layout: str = "NCHW") -> np.ndarray:
-    found = []
+    sums = []
     for values, slopes, m, i in zip(lines(x, data_layout), lines(g, data_layout), mean, inverse, strict=True):
         along = sum(s * (v - m) * i for v, s in zip(values, slopes, strict=True))
-        found.append((len(values), sum(slopes), along))
-    return np.array(found).T
+        sums.append((len(values), sum(slopes), along))
+    return np.array(sums).T
 
 
 def back_sums_case(id: str, whole: np.ndarray, g: np.ndarray, data_layout: str = "NCHW") -> Case:

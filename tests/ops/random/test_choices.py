@@ -18,8 +18,8 @@ DRAWS = 4000
 
 def test_choices_with_replacement_come_by_weight() -> None:
     wb.seed(3)
-    found = wb.multinomial(wb.to_tensor(WEIGHTS), DRAWS, replacement=True).numpy()
-    for row, weights in zip(found, WEIGHTS, strict=True):
+    drawn = wb.multinomial(wb.to_tensor(WEIGHTS), DRAWS, replacement=True).numpy()
+    for row, weights in zip(drawn, WEIGHTS, strict=True):
         counts = np.bincount(row, minlength=4)
         likely = weights > 0
         assert not counts[~likely].any()
@@ -29,9 +29,9 @@ def test_choices_with_replacement_come_by_weight() -> None:
 def test_choices_without_replacement_differ_and_begin_by_weight() -> None:
     wb.seed(5)
     rows = wb.to_tensor(np.tile(WEIGHTS[:1], (DRAWS, 1)))
-    found = wb.multinomial(rows, 3).numpy()
-    assert all(sorted(row) == [0, 2, 3] for row in found.tolist())
-    counts = np.bincount(found[:, 0], minlength=4)[[0, 2, 3]]
+    drawn = wb.multinomial(rows, 3).numpy()
+    assert all(sorted(row) == [0, 2, 3] for row in drawn.tolist())
+    counts = np.bincount(drawn[:, 0], minlength=4)[[0, 2, 3]]
     assert scipy.stats.chisquare(counts, DRAWS * WEIGHTS[0, [0, 2, 3]]).pvalue > 1e-3
 
 
@@ -54,8 +54,8 @@ def test_what_is_refused() -> None:
 
 
 def test_integers_in_the_shape_and_dtype_of_a_tensor() -> None:
-    found = wb.randint_like(wb.zeros([200], "float64"), -2, 3)
-    assert found.dtype == "float64" and set(found.tolist()) == {-2.0, -1.0, 0.0, 1.0, 2.0}
+    drawn = wb.randint_like(wb.zeros([200], "float64"), -2, 3)
+    assert drawn.dtype == "float64" and set(drawn.tolist()) == {-2.0, -1.0, 0.0, 1.0, 2.0}
     assert wb.randint_like(wb.zeros([3]), 4, dtype="int32").dtype == "int32"
 
 

@@ -139,10 +139,10 @@ def test_a_drop_lets_go_of_what_travels_as_an_object(lowering):
     executor = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
     executor.run(["embedding_0.w_0@GRAD"], feed={"ids": np.array([[1], [2]])})
     binding = executor.inspection.last
-    made = [cell for value, cell in binding.values.cells.items() if not value.persistable]
-    assert any(cell.value is not None for cell in made)
+    cells = [cell for value, cell in binding.values.cells.items() if not value.persistable]
+    assert any(cell.value is not None for cell in cells)
     executor.drop_local_exe_scopes()
-    assert all(cell.value is None or len(cell.value.rows) == 0 for cell in made)
+    assert all(cell.value is None or len(cell.value.rows) == 0 for cell in cells)
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -172,8 +172,8 @@ def test_every_step_draws_other_numbers_those_of_a_plain_executor(lowering):
     executor, serial, feed = model.parallel(1), static.Executor(), {"x": np.ones((4, 64), np.float32)}
     drawn = set()
     for _ in range(3):
-        (found,) = executor.run([model.loss], feed=feed)
+        (fetched,) = executor.run([model.loss], feed=feed)
         (wanted,) = serial.run(reference.main, feed=feed, fetch_list=[reference.loss], scope=reference.scope)
-        assert np.array_equal(found, wanted)
-        drawn.add(found.tobytes())
+        assert np.array_equal(fetched, wanted)
+        drawn.add(fetched.tobytes())
     assert len(drawn) == 3

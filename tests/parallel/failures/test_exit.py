@@ -238,8 +238,8 @@ def test_a_child_forked_in_the_middle_of_a_step_that_goes_on_is_told_at_once(mon
     thread.start()
     try:
         assert inside.wait(10)
-        found = in_child(lambda: exe.run([model.loss], feed=batch(8, 0)))
-        assert found.startswith(PreconditionNotMet.__name__) and "in the middle of a step" in found
+        message = in_child(lambda: exe.run([model.loss], feed=batch(8, 0)))
+        assert message.startswith(PreconditionNotMet.__name__) and "in the middle of a step" in message
         fresh = static.Scope()
         assert in_child(lambda: static.Executor().run(model.startup, scope=fresh)) == "[]"
     finally:

@@ -73,9 +73,9 @@ def test_the_step_is_kept_as_it_was_and_applied_as_ever(threads: int, fields: di
     assert_same_bits([dict(d) for d in moment.state], before)
     exe.run([model.loss], feed={"X": GOOD})
     assert len(taken) == 1  # the parameters are finite: only the loss was not
-    found = Replay(moment).find_nan()
-    assert found is not None and (found.node.type, found.node.device, found.rows) == ("log", 1, (2,))
-    assert "row 2 of the batch" in str(found)
+    origin = Replay(moment).find_nan()
+    assert origin is not None and (origin.node.type, origin.node.device, origin.rows) == ("log", 1, (2,))
+    assert "row 2 of the batch" in str(origin)
 
 
 def test_a_gradient_that_is_not_finite_is_seen_in_its_own_step() -> None:
@@ -84,8 +84,8 @@ def test_a_gradient_that_is_not_finite_is_seen_in_its_own_step() -> None:
         (losses,) = exe.run([model.loss], feed={"X": rows})
     assert np.isfinite(losses).all() and [moment.step for moment in taken] == [2]
     assert all(np.isfinite(array).all() for arrays in taken[0].state for array in arrays.values())
-    found = Replay(taken[0]).find_nan()
-    assert found is not None and (found.node.type, found.node.device) == ("sqrt_grad", 1)
+    origin = Replay(taken[0]).find_nan()
+    assert origin is not None and (origin.node.type, origin.node.device) == ("sqrt_grad", 1)
     assert not np.isfinite(model.value("fc_0.w_0")).all()
 
 
@@ -155,16 +155,16 @@ def test_a_replay_is_that_very_step() -> None:
         exe.run([model.loss], feed=feed)
         step = replay.observe()
         step.advance_to_the_end()
-        found = values_of(step)
-        assert found.keys() == expected.keys()
+        values = values_of(step)
+        assert values.keys() == expected.keys()
         for key, value in expected.items():
-            assert found[key].tobytes() == value.tobytes(), key
+            assert values[key].tobytes() == value.tobytes(), key
 
 
 def values_of(step: Any) -> dict[Any, np.ndarray]:
     """All that a step has made."""
-    found = {key: step.current(*key) for key in list(step.newest)}
-    return {key: np.array(value) for key, value in found.items() if isinstance(value, np.ndarray)}
+    arrays = {key: step.current(*key) for key in list(step.newest)}
+    return {key: np.array(value) for key, value in arrays.items() if isinstance(value, np.ndarray)}
 
 
 def test_the_plain_executor_keeps_the_same() -> None:
@@ -179,8 +179,8 @@ def test_the_plain_executor_keeps_the_same() -> None:
     (moment,) = taken
     for name, array in moment.state[0].items():
         assert array.tobytes() == before[name].tobytes()
-    found = Replay(moment).find_nan()
-    assert found is not None and (found.node.type, found.node.device) == ("sqrt_grad", 0)
+    origin = Replay(moment).find_nan()
+    assert origin is not None and (origin.node.type, origin.node.device) == ("sqrt_grad", 0)
 
 
 @pytest.mark.parametrize("trains", [False, True])
@@ -198,8 +198,8 @@ def test_the_plain_executor_looks_at_all_fetches_only_where_nothing_is_trained(t
     exe.compiled(model.main, model.scope).engine.guard(lambda take: taken.append(take()))
     feed = {"x": np.full((2, 5), -1.0, np.float32)}
     for fetches in ([model.loss], [model.loss, *beside]):
-        found = exe.run(model.main, feed=feed, fetch_list=fetches, scope=model.scope)
-    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()
+        fetched = exe.run(model.main, feed=feed, fetch_list=fetches, scope=model.scope)
+    assert np.isfinite(fetched[0]).all() and np.isnan(fetched[1]).all()
     assert len(taken) == (0 if trains else 1)
 
 

@@ -105,11 +105,11 @@ def test_find_nan_returns_the_first_node_and_applies_nothing(name: str) -> None:
     exe = model.parallel(2, build_strategy=strategy(**options))
     source = source if op != "log" else "wb.log"
     before = model.values()
-    found = exe.find_nan({"X": rows})
-    assert (found.node.type, found.node.device) == (op, device)
-    assert source in linecache.getline(*found.node.site) and source in line_of(found)
-    assert str(found).startswith(f"node #{found.node.number} {op!r} on cpu:") and "makes the first NaN" in str(found)
-    assert all(i.is_finite for i in found.inputs) and not any(o.is_finite for o in found.outputs)
+    origin = exe.find_nan({"X": rows})
+    assert (origin.node.type, origin.node.device) == (op, device)
+    assert source in linecache.getline(*origin.node.site) and source in line_of(origin)
+    assert str(origin).startswith(f"node #{origin.node.number} {op!r} on cpu:") and "makes the first NaN" in str(origin)
+    assert all(i.is_finite for i in origin.inputs) and not any(o.is_finite for o in origin.outputs)
     assert {n: v.tobytes() for n, v in model.values().items()} == {n: v.tobytes() for n, v in before.items()}
     assert exe.find_nan({"X": column(1, 1, 1, 1)}) is None
     assert exe.compare_devices()
@@ -118,35 +118,35 @@ def test_find_nan_returns_the_first_node_and_applies_nothing(name: str) -> None:
 def test_statistics_by_numpy() -> None:
     exe = build(forward, wb.optimizer.SGD(0.1)).start().parallel(2)
     rows = column(1, 2, 3, -3, 4, 0, -1, 5)
-    found = exe.find_nan({"X": rows})
+    origin = exe.find_nan({"X": rows})
     half = rows[4:]  # both halves have one; device 0 runs first
-    assert found.node.device == 0
-    (read,), (made,) = found.inputs, found.outputs
+    assert origin.node.device == 0
+    (read,), (output,) = origin.inputs, origin.outputs
     assert (read.low, read.high, read.mean, read.nans, read.infs) == (-3, 3, 0.75, 0, 0)
-    assert (made.nans, made.infs, made.shape) == (1, 0, (4, 1))
+    assert (output.nans, output.infs, output.shape) == (1, 0, (4, 1))
     logs = np.log(rows[:3].astype(np.float64))
-    assert np.allclose([made.low, made.high, made.mean], [logs.min(), logs.max(), logs.mean()], atol=1e-6)
-    assert "1 NaN, 0 Inf" in str(found) and "-3 to 3, mean 0.75" in str(found)
+    assert np.allclose([output.low, output.high, output.mean], [logs.min(), logs.max(), logs.mean()], atol=1e-6)
+    assert "1 NaN, 0 Inf" in str(origin) and "-3 to 3, mean 0.75" in str(origin)
     ones = column(1, 1, 1, 1)
-    found = exe.find_nan({"X": np.vstack([ones, half])})
-    assert found.node.device == 1 and (found.outputs[0].nans, found.outputs[0].infs) == (1, 1)  # of -1 and of 0
+    origin = exe.find_nan({"X": np.vstack([ones, half])})
+    assert origin.node.device == 1 and (origin.outputs[0].nans, origin.outputs[0].infs) == (1, 1)  # of -1 and of 0
 
 
 def test_a_feed_that_is_not_finite_shows_at_its_first_reader() -> None:
     exe = classifier().start().parallel(2)
     feed = batch()
     feed["x"][6, 2] = np.inf
-    found = exe.find_nan(feed)
-    assert (found.node.type, found.node.device) == ("mul", 1)
-    assert "hands on what is not finite" in str(found)
-    assert [(i.name, i.infs) for i in found.inputs] == [("x", 1), ("fc_0.w_0", 0)]
+    origin = exe.find_nan(feed)
+    assert (origin.node.type, origin.node.device) == ("mul", 1)
+    assert "hands on what is not finite" in str(origin)
+    assert [(i.name, i.infs) for i in origin.inputs] == [("x", 1), ("fc_0.w_0", 0)]
 
 
 def test_an_update_that_overflows_is_found_before_it_is_applied() -> None:
     model = build(product, wb.optimizer.SGD(1e38)).start()
     exe = model.parallel(2)
-    found = exe.find_nan({"X": column(10, 20)})
-    assert found.node.type == "sgd" and found.outputs[0].name == "fc_0.w_0" and found.outputs[0].infs == 1
+    origin = exe.find_nan({"X": column(10, 20)})
+    assert origin.node.type == "sgd" and origin.outputs[0].name == "fc_0.w_0" and origin.outputs[0].infs == 1
     assert model.value("fc_0.w_0").tolist() == [[1.0]]
 
 
@@ -156,8 +156,8 @@ def test_sparse_gradients_are_looked_at() -> None:
     exe.run([], feed=words())
     weights = model.scope.find_var("fc_0.w_0")
     weights.set(np.full_like(model.value("fc_0.w_0"), np.nan))
-    found = exe.find_nan(words())
-    assert found.node.type == "mul" and {i.name: i.nans for i in found.inputs}["fc_0.w_0"] == 12
+    origin = exe.find_nan(words())
+    assert origin.node.type == "mul" and {i.name: i.nans for i in origin.inputs}["fc_0.w_0"] == 12
 
 
 def test_in_a_branch_the_node_is_the_branch() -> None:
@@ -167,8 +167,8 @@ def test_in_a_branch_the_node_is_the_branch() -> None:
         return wb.mean(static.nn.fc(h, 1))
 
     exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(2)
-    found = exe.find_nan({"X": column(1, 2, -1, -2)})
-    assert (found.node.type, found.node.device) == ("cond", 1)
+    origin = exe.find_nan({"X": column(1, 2, -1, -2)})
+    assert (origin.node.type, origin.node.device) == ("cond", 1)
 
 
 def test_steps_by_hand_stop_where_the_flag_says() -> None:

@@ -49,9 +49,9 @@ def network() -> Model:
 
 def spoilt(step: int, row: int, label: int = 3) -> dict[str, np.ndarray]:
     """A batch with one label nobody has a class for."""
-    found = batch(ROWS, step)
-    found["y"][row] = label
-    return found
+    feed = batch(ROWS, step)
+    feed["y"][row] = label
+    return feed
 
 
 class Run:

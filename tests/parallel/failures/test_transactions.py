@@ -584,9 +584,9 @@ def test_interrupts_at_random_moments(threads: int, mode: str, quick_polls: None
         except KeyboardInterrupt:
             interrupted += 1
         timer.join()
-        found = held(t.exe, t.model.main)
-        assert found in (t.states[done], t.states[min(done + 1, steps)]), f"torn after {done} steps"
-        again = done if found == t.states[done] else done + 1
+        state = held(t.exe, t.model.main)
+        assert state in (t.states[done], t.states[min(done + 1, steps)]), f"torn after {done} steps"
+        again = done if state == t.states[done] else done + 1
         if again < steps:
             t.goes_on_from(again + 1)
     assert interrupted > rounds // 3
@@ -624,10 +624,10 @@ def test_interrupts_at_any_moment_of_a_step(threads: int, quick_polls: None) -> 
     behind = range(wire.count - 12, wire.count)  # the commit
     for n in sorted({*pick.sample(range(wire.count), min(SAMPLES, wire.count)), *behind}):
         came = interrupted_at(n, lambda: t.step(t.exe, 1))
-        found = held(t.exe, t.model.main)
-        assert found in t.states, f"torn at moment {n}"
-        left[t.states.index(found)] += came
-        if found == t.states[0]:
+        state = held(t.exe, t.model.main)
+        assert state in t.states, f"torn at moment {n}"
+        left[t.states.index(state)] += came
+        if state == t.states[0]:
             t.goes_on_from(1)
         overwrite(t, t.states[0])
     assert min(left.values())

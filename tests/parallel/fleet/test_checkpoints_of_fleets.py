@@ -74,10 +74,10 @@ def test_training_goes_on_where_the_newest_checkpoint_was(tmp_path: Path) -> Non
 
 def test_files_are_called_as_in_paddle(tmp_path: Path) -> None:
     Trained().save(tmp_path, 7)
-    (found,) = tmp_path.iterdir()
-    assert found.name == "__paddle_fleet_checkpoint__.0"
-    assert sorted(one.name for one in found.iterdir()) == ["_paddle_fleet_param__", "fleet_train_status"]
-    assert json.loads((found / "fleet_train_status").read_text()) == {"epoch_no": 7}
+    (file,) = tmp_path.iterdir()
+    assert file.name == "__paddle_fleet_checkpoint__.0"
+    assert sorted(one.name for one in file.iterdir()) == ["_paddle_fleet_param__", "fleet_train_status"]
+    assert json.loads((file / "fleet_train_status").read_text()) == {"epoch_no": 7}
 
 
 def test_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_one_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(checkpoints, "replace_file", full)
     with pytest.raises(OSError, match="No space left"):
         one.save(tmp_path, 1)
-    assert [found.name for found in tmp_path.iterdir()] == ["__paddle_fleet_checkpoint__.0"]
+    assert [path.name for path in tmp_path.iterdir()] == ["__paddle_fleet_checkpoint__.0"]
     assert one.load(tmp_path) == TrainStatus(0)
 
 

@@ -30,15 +30,15 @@ def _afresh() -> Any:
 
 
 def alone() -> Collective:
-    made = Collective()
-    made.init(UserDefinedCollectiveRoleMaker(0, TWO[:1]))
-    return made
+    collective = Collective()
+    collective.init(UserDefinedCollectiveRoleMaker(0, TWO[:1]))
+    return collective
 
 
 def one_of_two(index: int = 1) -> Collective:
-    made = Collective()
-    made.init(UserDefinedCollectiveRoleMaker(index, TWO))
-    return made
+    collective = Collective()
+    collective.init(UserDefinedCollectiveRoleMaker(index, TWO))
+    return collective
 
 
 def model() -> Any:
@@ -48,10 +48,10 @@ def model() -> Any:
 
 
 def strategy(**fields: Any) -> DistributedStrategy:
-    made = DistributedStrategy()
+    strategy = DistributedStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 @pytest.mark.parametrize("method", ["init_worker", "run_worker", "init_server", "run_server", "stop_worker"])
@@ -61,8 +61,8 @@ def test_f1_these_methods_do_nothing_and_say_so(method: str) -> None:
 
 
 def test_f2_an_optimizer_becomes_one_of_the_fleet() -> None:
-    made = alone().distributed_optimizer(fluid.optimizer.SGD(0.1))
-    assert isinstance(made, CollectiveOptimizer) and isinstance(made._strategy, DistributedStrategy)
+    optimizer = alone().distributed_optimizer(fluid.optimizer.SGD(0.1))
+    assert isinstance(optimizer, CollectiveOptimizer) and isinstance(optimizer._strategy, DistributedStrategy)
     with pytest.raises(TypeError, match="optimizer"):
         alone().distributed_optimizer(3)
     with pytest.raises(TypeError, match="DistributedStrategy"):
@@ -70,59 +70,63 @@ def test_f2_an_optimizer_becomes_one_of_the_fleet() -> None:
 
 
 def test_f3_a_strategy_is_a_build_strategy_with_these_defaults() -> None:
-    made = DistributedStrategy()
-    assert isinstance(made, fluid.BuildStrategy) and isinstance(made.exec_strategy, fluid.ExecutionStrategy)
+    build_strategy = DistributedStrategy()
+    assert isinstance(build_strategy, fluid.BuildStrategy) and isinstance(
+        build_strategy.exec_strategy, fluid.ExecutionStrategy
+    )
     wanted = {
         "use_local_sgd": False, "use_dist_fc": False, "dist_fc_config": None, "mode": "nccl2", "collective_mode": None,
         "nccl_comm_num": 1, "forward_recompute": False, "recompute_checkpoints": (), "use_amp": False,
         "amp_loss_scaling": 2**15,
     }  # fmt: skip
-    assert {name: getattr(made, name) for name in wanted} == wanted
-    assert DistributedStrategy().exec_strategy is not made.exec_strategy
+    assert {name: getattr(build_strategy, name) for name in wanted} == wanted
+    assert DistributedStrategy().exec_strategy is not build_strategy.exec_strategy
     for name, wrong in (("mode", "pserver"), ("collective_mode", "all"), ("use_amp", 1), ("amp_loss_scaling", 0)):
         with pytest.raises(ValueError, match=name):
-            setattr(made, name, wrong)
+            setattr(build_strategy, name, wrong)
     with pytest.raises(TypeError, match="recompute_checkpoints"):
-        made.recompute_checkpoints = [3]
+        build_strategy.recompute_checkpoints = [3]
 
 
 def test_f4_minimize_gives_what_the_optimizer_gives_and_leaves_the_programs() -> None:
-    made = alone()
+    collective = alone()
     _, loss = model()
-    ops, pairs = made.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(loss)
+    ops, pairs = collective.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(loss)
     assert [op.type for op in ops] == ["sgd"] * 4 and pairs[0][0].name == "fc_0.w_0"
-    assert isinstance(made.main_program, fluid.CompiledProgram)
-    assert made.startup_program is fluid.default_startup_program()
-    assert made._origin_program is not made._transpiled_program is fluid.default_main_program()
+    assert isinstance(collective.main_program, fluid.CompiledProgram)
+    assert collective.startup_program is fluid.default_startup_program()
+    assert collective._origin_program is not collective._transpiled_program is fluid.default_main_program()
     with pytest.raises(InvalidType, match="loss"):
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize([loss])
+        collective.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize([loss])
 
 
 def test_f4_settings_that_exclude_each_other() -> None:
     _, loss = model()
-    made = alone()
+    collective = alone()
     with pytest.raises(AssertionError, match="use_dist_fc"):
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(use_local_sgd=True, use_dist_fc=True)).minimize(
+        collective.distributed_optimizer(
+            fluid.optimizer.SGD(0.1), strategy(use_local_sgd=True, use_dist_fc=True)
+        ).minimize(loss)
+    with pytest.raises(AssertionError, match="Lamb"):
+        collective.distributed_optimizer(fluid.optimizer.LambOptimizer(0.1), strategy(use_local_sgd=True)).minimize(
             loss
         )
-    with pytest.raises(AssertionError, match="Lamb"):
-        made.distributed_optimizer(fluid.optimizer.LambOptimizer(0.1), strategy(use_local_sgd=True)).minimize(loss)
     with pytest.raises(InvalidForm, match="recompute_checkpoints"):
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(forward_recompute=True)).minimize(loss)
+        collective.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(forward_recompute=True)).minimize(loss)
     with pytest.raises(NotImplementedError, match="use_dist_fc"):
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(use_dist_fc=True)).minimize(loss)
+        collective.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(use_dist_fc=True)).minimize(loss)
         fluid.Executor().run(fluid.default_startup_program())
-        fluid.Executor().run(made.main_program, feed={"x": X})
+        fluid.Executor().run(collective.main_program, feed={"x": X})
 
 
 def test_f4_local_sgd_forces_its_mode() -> None:
     given = strategy(use_local_sgd=True)
-    made = one_of_two()
-    made.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
+    collective = one_of_two()
+    collective.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
     assert (given.mode, given.collective_mode) == ("collective", "local_sgd")
-    types = [op.type for op in made.main_program.global_block().ops]
-    assert isinstance(made.main_program, fluid.Program) and "c_allreduce_sum" in types
-    assert any("@SNAPSHOT" in v.name for v in made.main_program.list_vars())
+    types = [op.type for op in collective.main_program.global_block().ops]
+    assert isinstance(collective.main_program, fluid.Program) and "c_allreduce_sum" in types
+    assert any("@SNAPSHOT" in v.name for v in collective.main_program.list_vars())
 
 
 def trained(steps: int = 4, **fields: Any) -> list[Any]:
@@ -132,15 +136,15 @@ def trained(steps: int = 4, **fields: Any) -> list[Any]:
         fluid.unique_name.guard(),
         fluid.scope_guard(fluid.Scope()),
     ):
-        made = alone()
+        collective = alone()
         h, loss = model()
         if fields.get("forward_recompute"):
             fields["recompute_checkpoints"] = [h]
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(**fields)).minimize(loss)
+        collective.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy(**fields)).minimize(loss)
         executor = fluid.Executor()
-        executor.run(made.startup_program)
-        losses = [executor.run(made.main_program, feed={"x": X}, fetch_list=[loss])[0] for _ in range(steps)]
-        names = [p.name for p in made._origin_program.all_parameters()]
+        executor.run(collective.startup_program)
+        losses = [executor.run(collective.main_program, feed={"x": X}, fetch_list=[loss])[0] for _ in range(steps)]
+        names = [p.name for p in collective._origin_program.all_parameters()]
         return [*losses, *(np.array(fluid.global_scope().find_var(n).get_tensor()) for n in names)]
 
 
@@ -189,41 +193,41 @@ def test_f5_one_trainer_has_one_communicator() -> None:
 
 def test_f5_nccl2_tells_the_strategy_who_trains() -> None:
     given = strategy()
-    made = one_of_two(1)
-    made.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
+    collective = one_of_two(1)
+    collective.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
     assert (given.num_trainers, given.trainer_id, list(given.trainers_endpoints)) == (2, 1, TWO)
-    assert made.startup_program.global_block().ops[-1].type == "gen_nccl_id"
-    assert isinstance(made.main_program, fluid.CompiledProgram)
+    assert collective.startup_program.global_block().ops[-1].type == "gen_nccl_id"
+    assert isinstance(collective.main_program, fluid.CompiledProgram)
 
 
 def test_f5_collective_mode_gives_the_plain_program() -> None:
-    made = one_of_two()
+    collective = one_of_two()
     given = strategy(mode="collective", collective_mode="grad_allreduce")
-    made.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
-    assert isinstance(made.main_program, fluid.Program)
-    assert [op.type for op in made.main_program.global_block().ops].count("c_allreduce_sum") == 4
-    assert "c_allreduce_sum" not in [op.type for op in made._origin_program.global_block().ops]
+    collective.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
+    assert isinstance(collective.main_program, fluid.Program)
+    assert [op.type for op in collective.main_program.global_block().ops].count("c_allreduce_sum") == 4
+    assert "c_allreduce_sum" not in [op.type for op in collective._origin_program.global_block().ops]
 
 
 def test_f6_save_persistables_and_inference_models(tmp_path: Path) -> None:
-    made = alone()
+    collective = alone()
     h, loss = model()
-    made.distributed_optimizer(fluid.optimizer.Momentum(0.1, 0.9)).minimize(loss)
+    collective.distributed_optimizer(fluid.optimizer.Momentum(0.1, 0.9)).minimize(loss)
     executor = fluid.Executor()
-    executor.run(made.startup_program)
-    made.save_persistables(executor, str(tmp_path / "all"))
+    executor.run(collective.startup_program)
+    collective.save_persistables(executor, str(tmp_path / "all"))
     names = {path.name for path in (tmp_path / "all").iterdir()}
     assert {"fc_0.w_0", "fc_0.w_0_velocity_0", "learning_rate_0"} < names and len(names) == 9
-    made.save_persistables(executor, tmp_path / "one", filename="file")
+    collective.save_persistables(executor, tmp_path / "one", filename="file")
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["file"]
-    made.save_inference_model(executor, tmp_path / "model", ["x"], [h])
+    collective.save_inference_model(executor, tmp_path / "model", ["x"], [h])
     assert {path.name for path in (tmp_path / "model").iterdir()} == {"__model__", "fc_0.w_0", "fc_0.b_0"}
     with pytest.raises(AssertionError, match="Executor"):
-        made.save_persistables("executor", tmp_path)
+        collective.save_persistables("executor", tmp_path)
     with pytest.raises(AssertionError, match="Program"):
-        made.save_persistables(executor, tmp_path, main_program="main")
+        collective.save_persistables(executor, tmp_path, main_program="main")
     with pytest.raises(TypeError, match="Program"):
-        made.save_persistables(executor, tmp_path, main_program=made.main_program)
+        collective.save_persistables(executor, tmp_path, main_program=collective.main_program)
 
 
 def test_fleet_init_takes_a_role_maker() -> None:
@@ -235,10 +239,19 @@ def test_fleet_init_takes_a_role_maker() -> None:
 
 
 def test_fleet_says_who_is_who() -> None:
-    made = one_of_two()
-    assert made.is_worker() and not made.is_first_worker() and made.worker_num() == 2 and made.worker_index() == 1
-    assert made.worker_endpoints() == TWO and made.worker_endpoints(to_string=True) == ",".join(TWO)
-    assert made.server_num() == 0 and made.server_endpoints() == [] and made.server_endpoints(to_string=True) == ""
+    collective = one_of_two()
+    assert (
+        collective.is_worker()
+        and not collective.is_first_worker()
+        and collective.worker_num() == 2
+        and collective.worker_index() == 1
+    )
+    assert collective.worker_endpoints() == TWO and collective.worker_endpoints(to_string=True) == ",".join(TWO)
+    assert (
+        collective.server_num() == 0
+        and collective.server_endpoints() == []
+        and collective.server_endpoints(to_string=True) == ""
+    )
     assert isinstance(fleet, Collective)
 
 
@@ -247,9 +260,9 @@ def test_fleet_split_files_gives_the_first_ones_one_more() -> None:
     for workers in (1, 2, 3, 5, 7):
         parts = []
         for index in range(workers):
-            made = Collective()
-            made.init(UserDefinedRoleMaker(index, 1, workers, ["127.0.0.1:6001"]))
-            parts.append(made.split_files(files))
+            collective = Collective()
+            collective.init(UserDefinedRoleMaker(index, 1, workers, ["127.0.0.1:6001"]))
+            parts.append(collective.split_files(files))
         assert [file for part in parts for file in part] == files
         assert [len(p) for p in parts] == sorted((len(p) for p in parts), reverse=True)
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -263,11 +276,13 @@ def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:
     programs = fluid.default_main_program(), fluid.default_startup_program()
     before = [str(program) for program in programs]
     optimizer = fluid.optimizer.Momentum(0.1, 0.9)
-    made = one_of_two()
+    collective = one_of_two()
     with pytest.raises(ValueError, match="collective_mode"):
-        made.distributed_optimizer(optimizer, strategy(mode="collective", use_amp=True)).minimize(loss)
-    assert [str(program) for program in programs] == before and made.main_program is None
-    made.distributed_optimizer(optimizer, strategy(mode="collective", collective_mode="grad_allreduce")).minimize(loss)
+        collective.distributed_optimizer(optimizer, strategy(mode="collective", use_amp=True)).minimize(loss)
+    assert [str(program) for program in programs] == before and collective.main_program is None
+    collective.distributed_optimizer(optimizer, strategy(mode="collective", collective_mode="grad_allreduce")).minimize(
+        loss
+    )
     assert len([v for v in programs[0].persistables() if "velocity" in v.name]) == 4
 
 
@@ -293,8 +308,8 @@ def test_optimizers_in_mixed_precision_and_with_recomputing_are_taken() -> None:
     recomputing = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
     recomputing._set_checkpoints([h])
     given = strategy(mode="collective", collective_mode="grad_allreduce")
-    made = one_of_two()
-    made.distributed_optimizer(fluid.contrib.mixed_precision.decorate(recomputing), given).minimize(loss)
-    block = made.main_program.global_block()
+    collective = one_of_two()
+    collective.distributed_optimizer(fluid.contrib.mixed_precision.decorate(recomputing), given).minimize(loss)
+    block = collective.main_program.global_block()
     assert "float16" in {variable.dtype.name for variable in block.vars.values()}
     assert "c_allreduce_sum" in [op.type for op in block.ops]

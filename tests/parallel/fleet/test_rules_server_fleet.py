@@ -36,15 +36,15 @@ def _afresh() -> Any:
 
 
 def in_fleet(role: Role = Role.WORKER, index: int = 0) -> FleetTranspiler:
-    made = FleetTranspiler()
-    made.init(UserDefinedRoleMaker(index, role, 2, SERVERS))
-    return made
+    fleet = FleetTranspiler()
+    fleet.init(UserDefinedRoleMaker(index, role, 2, SERVERS))
+    return fleet
 
 
-def minimized(made: FleetTranspiler, strategy: Any = None) -> Any:
+def minimized(fleet: FleetTranspiler, strategy: Any = None) -> Any:
     out = fluid.layers.fc(fluid.data("x", [None, 4]), 2)
     loss = fluid.layers.mean(out)
-    result = made.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy).minimize(loss)
+    result = fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), strategy).minimize(loss)
     return out, result
 
 
@@ -59,13 +59,13 @@ OBSERVED = {
 
 @pytest.mark.parametrize("name", OBSERVED)
 def test_f10_strategies_have_these_settings(name: str) -> None:
-    made = getattr(StrategyFactory, f"create_{name}_strategy")()
+    strategy = getattr(StrategyFactory, f"create_{name}_strategy")()
     kind, mode, half, not_async, geo, meets = OBSERVED[name]
-    config = made.get_program_config()
-    assert type(made) is kind and made.get_trainer_runtime_config().mode == mode
+    config = strategy.get_program_config()
+    assert type(strategy) is kind and strategy.get_trainer_runtime_config().mode == mode
     assert (config.sync_mode, config.runtime_split_send_recv) == (False, True)
     assert (config.half_async, config.completely_not_async, config.geo_sgd_mode) == (half, not_async, geo)
-    assert made.get_execute_strategy().use_thread_barrier is meets
+    assert strategy.get_execute_strategy().use_thread_barrier is meets
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_f10_settings_of_a_transpiler_stand_for_a_strategy(fields: dict[str, Any
     config = fluid.DistributeTranspilerConfig()
     for name, value in {**fields, "slice_var_up": False}.items():
         setattr(config, name, value)
-    made = strategy_of(config)
-    assert type(made) is kind and made.get_program_config().slice_var_up is False
-    assert made.get_program_config().geo_sgd_need_push_nums == fields.get("geo_sgd_need_push_nums", 100)
+    strategy = strategy_of(config)
+    assert type(strategy) is kind and strategy.get_program_config().slice_var_up is False
+    assert strategy.get_program_config().geo_sgd_need_push_nums == fields.get("geo_sgd_need_push_nums", 100)
     assert type(strategy_of(None)) is SyncStrategy
     with pytest.raises(InvalidType, match="StrategyFactory"):
         strategy_of(fluid.BuildStrategy())
 
 
 def test_f11_a_trainer_sends_whole_gradients() -> None:
-    made = in_fleet()
-    minimized(made, StrategyFactory.create_sync_strategy())
-    types = [op.type for op in made.main_program.global_block().ops]
+    fleet = in_fleet()
+    minimized(fleet, StrategyFactory.create_sync_strategy())
+    types = [op.type for op in fleet.main_program.global_block().ops]
     assert types.count("send") == types.count("recv") == 2 and types.count("send_barrier") == 1
     assert not {"split_byref", "concat", "sgd"} & set(types)
-    sends = [op for op in made.main_program.global_block().ops if op.type == "send"]
+    sends = [op for op in fleet.main_program.global_block().ops if op.type == "send"]
     assert all(op.has_attr("sections") and op.has_attr("send_varnames") for op in sends)
 
 
@@ -156,34 +156,34 @@ def test_f13_a_server_takes_its_rows_of_a_parameter_that_was_saved_whole(index: 
 
 
 def test_f13_stop_worker_closes_the_executor() -> None:
-    made = in_fleet()
-    made.stop_worker()
+    fleet = in_fleet()
+    fleet.stop_worker()
     with pytest.raises(RuntimeError, match="closed"):
-        made._executor.run(fluid.Program())
+        fleet._executor.run(fluid.Program())
 
 
 def test_f14_what_is_saved_is_a_program_of_the_fleet(tmp_path: Path) -> None:
-    made = in_fleet()
-    out, _ = minimized(made)
+    fleet = in_fleet()
+    out, _ = minimized(fleet)
     executor = fluid.Executor()
     compiled = fluid.CompiledProgram(fluid.Program())
     with pytest.raises(TypeError, match="Program"):
-        made.save_persistables(executor, tmp_path, compiled)
+        fleet.save_persistables(executor, tmp_path, compiled)
     with pytest.raises(TypeError, match="Executor"):
-        made.save_persistables("executor", tmp_path)
+        fleet.save_persistables("executor", tmp_path)
     with pytest.raises(ValueError, match="program of this fleet"):
-        made.save_persistables(executor, tmp_path, fluid.Program())
+        fleet.save_persistables(executor, tmp_path, fluid.Program())
     with pytest.raises(TypeError, match="Program"):
-        made.save_inference_model(executor, tmp_path, ["x"], [out], compiled)
+        fleet.save_inference_model(executor, tmp_path, ["x"], [out], compiled)
 
 
 def test_f15_defaults_follow_the_number_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     reduce = fluid.BuildStrategy.ReduceStrategy
     monkeypatch.setenv("CPU_NUM", "2")
-    made = StrategyFactory.create_sync_strategy()
-    assert made.get_execute_strategy().num_threads == 2
-    assert made.get_build_strategy().reduce_strategy == reduce.Reduce
-    assert made.get_trainer_runtime_config().runtime_configs == {
+    strategy = StrategyFactory.create_sync_strategy()
+    assert strategy.get_execute_strategy().num_threads == 2
+    assert strategy.get_build_strategy().reduce_strategy == reduce.Reduce
+    assert strategy.get_trainer_runtime_config().runtime_configs == {
         "communicator_max_merge_var_num": "2",
         "communicator_send_queue_size": "2",
         "communicator_independent_recv_thread": "1",
@@ -195,25 +195,25 @@ def test_f15_defaults_follow_the_number_of_devices(monkeypatch: pytest.MonkeyPat
         "rpc_retry_times": "3",
     }
     monkeypatch.delenv("CPU_NUM")
-    made = StrategyFactory.create_async_strategy()
-    assert made.get_execute_strategy().num_threads == 1
-    assert made.get_build_strategy().reduce_strategy == reduce.AllReduce
+    strategy = StrategyFactory.create_async_strategy()
+    assert strategy.get_execute_strategy().num_threads == 1
+    assert strategy.get_build_strategy().reduce_strategy == reduce.AllReduce
     monkeypatch.setenv("CPU_NUM", "many")
     with pytest.raises(InvalidArgument, match="CPU_NUM"):
         StrategyFactory.create_sync_strategy()
 
 
 def test_f15_settings_are_set_whole_or_in_part() -> None:
-    made = StrategyFactory.create_async_strategy()
-    made.set_trainer_runtime_config({"communicator_send_queue_size": 9})
-    assert made.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "9"
+    strategy = StrategyFactory.create_async_strategy()
+    strategy.set_trainer_runtime_config({"communicator_send_queue_size": 9})
+    assert strategy.get_trainer_runtime_config().get_communicator_flags()["communicator_send_queue_size"] == "9"
     with pytest.raises(NotFound, match="communicator_send_queue_size"):
-        made.set_trainer_runtime_config({"communicator_send_queue": 9})
-    made.set_program_config({"slice_var_up": False})
-    assert made.get_program_config().slice_var_up is False
+        strategy.set_trainer_runtime_config({"communicator_send_queue": 9})
+    strategy.set_program_config({"slice_var_up": False})
+    assert strategy.get_program_config().slice_var_up is False
     for method in ("set_program_config", "set_trainer_runtime_config", "set_build_strategy", "set_execute_strategy"):
         with pytest.raises(InvalidType, match=method):
-            getattr(made, method)(3)
+            getattr(strategy, method)(3)
     with pytest.raises(InvalidArgument, match="steps"):
         StrategyFactory.create_geo_strategy(0)
     assert not wb.in_dynamic_mode()
@@ -257,13 +257,13 @@ def test_a_minimize_that_fails_leaves_the_programs_as_they_were() -> None:
     loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 2))
     programs = fluid.default_main_program(), fluid.default_startup_program()
     before = [str(program) for program in programs]
-    made = in_fleet()
+    fleet = in_fleet()
     config = fluid.DistributeTranspilerConfig()
     config.split_method = int
     with pytest.raises(TypeError, match="PSDispatcher"):
-        made.distributed_optimizer(fluid.optimizer.SGD(0.1), config).minimize(loss)
+        fleet.distributed_optimizer(fluid.optimizer.SGD(0.1), config).minimize(loss)
     assert [str(program) for program in programs] == before
-    made.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(loss)
+    fleet.distributed_optimizer(fluid.optimizer.SGD(0.1)).minimize(loss)
 
 
 def test_trainers_and_servers_take_leave_of_their_role_maker_after_the_servers_are_told(
@@ -284,23 +284,23 @@ def test_trainers_and_servers_take_leave_of_their_role_maker_after_the_servers_a
 def test_settings_of_a_transpiler_leave_the_mode_of_a_strategy() -> None:
     config = fluid.DistributeTranspilerConfig()
     config.slice_var_up = False
-    for made in (StrategyFactory.create_async_strategy(), StrategyFactory.create_geo_strategy(25)):
+    for strategy in (StrategyFactory.create_async_strategy(), StrategyFactory.create_geo_strategy(25)):
         mode = ("sync_mode", "runtime_split_send_recv", "half_async", "geo_sgd_mode", "geo_sgd_need_push_nums")
-        before = [getattr(made.get_program_config(), name) for name in mode]
-        made.set_program_config(config)
-        assert [getattr(made.get_program_config(), name) for name in mode] == before
-        assert made.get_program_config().slice_var_up is False
+        before = [getattr(strategy.get_program_config(), name) for name in mode]
+        strategy.set_program_config(config)
+        assert [getattr(strategy.get_program_config(), name) for name in mode] == before
+        assert strategy.get_program_config().slice_var_up is False
 
 
 def test_build_and_execute_strategies_are_set_in_part() -> None:
-    made = StrategyFactory.create_async_strategy()
-    made.set_build_strategy({"fuse_all_reduce_ops": False})
-    made.set_execute_strategy({"num_threads": 7})
-    assert not made.get_build_strategy().fuse_all_reduce_ops and made.get_execute_strategy().num_threads == 7
-    assert made.get_execute_strategy().use_thread_barrier is False
+    strategy = StrategyFactory.create_async_strategy()
+    strategy.set_build_strategy({"fuse_all_reduce_ops": False})
+    strategy.set_execute_strategy({"num_threads": 7})
+    assert not strategy.get_build_strategy().fuse_all_reduce_ops and strategy.get_execute_strategy().num_threads == 7
+    assert strategy.get_execute_strategy().use_thread_barrier is False
     for method in ("set_program_config", "set_trainer_runtime_config", "set_build_strategy", "set_execute_strategy"):
         with pytest.raises(ValueError, match="'nothing'"):
-            getattr(made, method)({"nothing": 1})
+            getattr(strategy, method)({"nothing": 1})
 
 
 @pytest.mark.parametrize("field", ["enable_dc_asgd", "geo_sgd_mode"])
@@ -312,11 +312,11 @@ def test_what_is_for_servers_that_do_not_wait_is_refused_elsewhere(field: str) -
 
 
 def test_servers_take_recomputing_and_refuse_mixed_precision() -> None:
-    made = in_fleet()
+    fleet = in_fleet()
     with pytest.raises(NotImplementedError, match="mixed precision"):
-        made.distributed_optimizer(fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(0.1)))
+        fleet.distributed_optimizer(fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(0.1)))
     h = fluid.layers.fc(fluid.data("x", [None, 4]), 2)
     recomputing = fluid.optimizer.RecomputeOptimizer(fluid.optimizer.SGD(0.1))
     recomputing._set_checkpoints([h])
-    made.distributed_optimizer(recomputing).minimize(fluid.layers.mean(h))
-    assert "send" in [op.type for op in made.main_program.global_block().ops]
+    fleet.distributed_optimizer(recomputing).minimize(fluid.layers.mean(h))
+    assert "send" in [op.type for op in fleet.main_program.global_block().ops]

@@ -96,13 +96,13 @@ AMP = {
 @pytest.mark.parametrize(("setting", "value"), AMP.items())
 def test_every_setting_of_half_precision_counts(programs: None, setting: str, value: Any) -> None:
     """As it does for an optimizer that is decorated by hand."""
-    found = operators(in_half_precision(**{setting: value}))
+    ops = operators(in_half_precision(**{setting: value}))
     by_hand: dict[str, Any] = {"init_loss_scaling": 32768.0}
     if setting.endswith("_list"):
         by_hand["amp_lists"] = AutoMixedPrecisionLists(**{setting: value})
     else:
         by_hand[setting] = value
-    assert found == operators(decorate(wb.optimizer.SGD(0.1), **by_hand)) != operators(in_half_precision())
+    assert ops == operators(decorate(wb.optimizer.SGD(0.1), **by_hand)) != operators(in_half_precision())
 
 
 def test_every_setting_of_half_precision_is_tried() -> None:
@@ -180,8 +180,8 @@ def test_servers_are_chosen_by_a_sync(programs: None, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "2")
     monkeypatch.setenv("TRAINING_ROLE", "TRAINER")
     monkeypatch.setenv("PADDLE_TRAINER_ID", "1")
-    made = UnifiedFleet().init()
-    assert made.is_worker() and not made.is_server() and made.worker_num() == 2 and made.server_num() == 1
+    unified = UnifiedFleet().init()
+    assert unified.is_worker() and not unified.is_server() and unified.worker_num() == 2 and unified.server_num() == 1
     modes = {}
     for name, fields in {
         "sync": {}, "async": {"a_sync": True}, "geo": {"a_sync": True, "a_sync_configs": {"k_steps": 7}},
@@ -189,12 +189,12 @@ def test_servers_are_chosen_by_a_sync(programs: None, monkeypatch: pytest.Monkey
         strategy = fleet.DistributedStrategy()
         for field, value in fields.items():
             setattr(strategy, field, value)
-        modes[name] = made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._with_servers()
+        modes[name] = unified.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._with_servers()
     assert [modes[name].mode for name in ("sync", "async", "geo")] == [0, 1, 3]
     assert modes["geo"].get_program_config().geo_sgd_need_push_nums == 7
     _, loss = model()
-    made.distributed_optimizer(wb.optimizer.SGD(0.1)).minimize(loss)
-    assert "send" in [op.type for op in made.main_program.global_block().ops]
+    unified.distributed_optimizer(wb.optimizer.SGD(0.1)).minimize(loss)
+    assert "send" in [op.type for op in unified.main_program.global_block().ops]
 
 
 def test_dynamic_mode_has_the_optimizer_itself_and_the_layer() -> None:
@@ -222,35 +222,35 @@ def test_what_is_asked_too_early_or_wrongly() -> None:
 def test_a_role_maker_of_a_collective_fleet_makes_one(programs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:6170")
     monkeypatch.setenv("PADDLE_TRAINER_ID", "0")
-    made = UnifiedFleet().init(PaddleCloudRoleMaker(is_collective=True))
-    assert isinstance(made._inner, CollectiveFleet)
+    unified = UnifiedFleet().init(PaddleCloudRoleMaker(is_collective=True))
+    assert isinstance(unified._inner, CollectiveFleet)
 
 
 def test_a_refused_strategy_leaves_the_fleet_as_it_was(programs: None) -> None:
-    strategy, made = fleet.DistributedStrategy(), UnifiedFleet()
+    strategy, unified = fleet.DistributedStrategy(), UnifiedFleet()
     strategy.dgc = True
     with pytest.raises(Unimplemented, match="dgc"):
-        made.init(is_collective=True, strategy=strategy)
+        unified.init(is_collective=True, strategy=strategy)
     with pytest.raises(PreconditionNotMet, match=r"fleet\.init"):
-        made.worker_num()
+        unified.worker_num()
 
 
 def test_a_default_does_not_overwrite_what_the_build_strategy_says(programs: None) -> None:
-    strategy, made = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
+    strategy, unified = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
     build = static.BuildStrategy()
     build.sync_batch_norm, build.fuse_all_reduce_ops = True, False
     strategy.build_strategy = build
-    chosen = made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective()
+    chosen = unified.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective()
     assert chosen.sync_batch_norm and not chosen.fuse_all_reduce_ops
     strategy.sync_batch_norm = False
-    assert not made.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective().sync_batch_norm
+    assert not unified.distributed_optimizer(wb.optimizer.SGD(0.1), strategy)._collective().sync_batch_norm
 
 
 def test_dynamic_mode_keeps_the_strategy_of_the_optimizer_for_the_layer() -> None:
     wb.disable_static()
-    strategy, made = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
+    strategy, unified = fleet.DistributedStrategy(), UnifiedFleet().init(is_collective=True)
     strategy.amp = True
     layer = wb.nn.Linear(4, 2)
-    made.distributed_optimizer(wb.optimizer.SGD(0.5, parameters=layer.parameters()), strategy)
+    unified.distributed_optimizer(wb.optimizer.SGD(0.5, parameters=layer.parameters()), strategy)
     with pytest.warns(Notice, match=r"DistributedStrategy\.amp has no effect in dynamic mode"):
-        made.distributed_model(layer)
+        unified.distributed_model(layer)

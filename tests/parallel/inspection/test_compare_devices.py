@@ -47,10 +47,10 @@ def drift(exe: Any, name: str, device: int, change: Any) -> None:
 def test_replicas_of_a_trained_program_are_the_same(count: int) -> None:
     model = classifier(wb.optimizer.Adam(0.05), extra=lambda h: F.dropout(h, 0.5))
     exe = trained(model, count)
-    found = exe.compare_devices()
-    assert found and not found.differences and not found.own and not found.without_value
-    assert set(found.same) == {v.name for v in model.main.persistables()}
-    assert repr(found).startswith("Replicas are the same on all devices: ")
+    comparison = exe.compare_devices()
+    assert comparison and not comparison.differences and not comparison.own and not comparison.without_value
+    assert set(comparison.same) == {v.name for v in model.main.persistables()}
+    assert repr(comparison).startswith("Replicas are the same on all devices: ")
 
 
 def test_what_differs_is_counted_and_located() -> None:
@@ -64,16 +64,16 @@ def test_what_differs_is_counted_and_located() -> None:
 
     drift(exe, "fc_0.w_0", 2, change)
     drift(exe, "fc_1.b_0", 1, lambda value: value.fill(7))
-    found = exe.compare_devices()
-    assert not found
-    first, second = sorted(found.differences, key=lambda d: d.name)
+    comparison = exe.compare_devices()
+    assert not comparison
+    first, second = sorted(comparison.differences, key=lambda d: d.name)
     assert (first.name, first.count, first.size, first.index) == ("fc_0.w_0", 2, 40, (2, 3))
     changed = np.float32(before[2, 3] + 1)
     assert first.values == (before[2, 3], before[2, 3], changed) and first.devices == (0, 1, 2)
     assert math.isclose(first.max_abs, 5, rel_tol=1e-6)
     assert (second.name, second.count, second.index) == ("fc_1.b_0", 3, (0,))
-    assert "fc_0.w_0" not in found.same and "fc_0.b_0" in found.same
-    text = repr(found)
+    assert "fc_0.w_0" not in comparison.same and "fc_0.b_0" in comparison.same
+    text = repr(comparison)
     assert text.startswith("Replicas differ between devices") and "first at [2, 3]" in text and "on cpu:2" in text
 
 
@@ -95,18 +95,18 @@ def test_before_the_first_run_there_is_nothing_to_compare() -> None:
 
 def test_statistics_of_batch_norm_are_each_devices_own() -> None:
     exe = trained(classifier(extra=static.nn.batch_norm))
-    found = exe.compare_devices()
-    assert found
-    assert [d.name for d in found.own] == ["batch_norm_0.w_1", "batch_norm_0.w_2"]
-    assert "each device has its own, as expected" in repr(found)
+    comparison = exe.compare_devices()
+    assert comparison
+    assert [d.name for d in comparison.own] == ["batch_norm_0.w_1", "batch_norm_0.w_2"]
+    assert "each device has its own, as expected" in repr(comparison)
     drift(exe, "batch_norm_0.w_0", 1, lambda value: value.fill(3))  # the scale is trained, and no exception
     assert [d.name for d in exe.compare_devices().differences] == ["batch_norm_0.w_0"]
 
 
 def test_synchronised_statistics_are_not() -> None:
     exe = trained(classifier(extra=static.nn.batch_norm), sync_batch_norm=True)
-    found = exe.compare_devices()
-    assert found and not found.own
+    comparison = exe.compare_devices()
+    assert comparison and not comparison.own
     drift(exe, "batch_norm_0.w_1", 1, lambda value: value.fill(3))
     assert [d.name for d in exe.compare_devices().differences] == ["batch_norm_0.w_1"]
 
@@ -124,8 +124,8 @@ def test_replicas_stay_together_in_every_mode(options: dict[str, Any]) -> None:
     exe = exe.parallel(2, build_strategy=strategy(**options))
     for seed in range(2):
         exe.run([], feed=batch(7, seed))
-    found = exe.compare_devices()
-    assert found and not found.own
+    comparison = exe.compare_devices()
+    assert comparison and not comparison.own
 
 
 def test_a_running_mean_of_the_rows_is_each_devices_own_and_what_it_feeds_too() -> None:
@@ -140,9 +140,9 @@ def test_a_running_mean_of_the_rows_is_each_devices_own_and_what_it_feeds_too() 
     model = build(body, wb.optimizer.SGD(0.1)).start()
     exe = model.parallel(2)
     exe.run([], feed={"x": batch()["x"]})
-    found = exe.compare_devices()
-    assert found and len(found.own) == 2
-    assert {d.name for d in found.own}.isdisjoint(p.name for p in model.main.all_parameters())
+    comparison = exe.compare_devices()
+    assert comparison and len(comparison.own) == 2
+    assert {d.name for d in comparison.own}.isdisjoint(p.name for p in model.main.all_parameters())
 
 
 def test_zeros_of_both_signs_and_nan_count_by_their_bits() -> None:
@@ -156,19 +156,19 @@ def test_zeros_of_both_signs_and_nan_count_by_their_bits() -> None:
 
     drift(exe, "fc_1.b_0", 0, zeros)
     drift(exe, "fc_1.b_0", 1, other)
-    (found,) = exe.compare_devices().differences
-    assert (found.count, found.max_abs, found.index) == (1, 0.0, (0,))
+    (difference,) = exe.compare_devices().differences
+    assert (difference.count, difference.max_abs, difference.index) == (1, 0.0, (0,))
     drift(exe, "fc_1.b_0", 1, lambda value: value.fill(0))
-    (found,) = exe.compare_devices().differences
-    assert found.count == 2 and math.isnan(found.max_abs)
+    (difference,) = exe.compare_devices().differences
+    assert difference.count == 2 and math.isnan(difference.max_abs)
 
 
 def test_other_shapes_and_dtypes_differ_as_a_whole() -> None:
     exe = trained(classifier())
     exe.local_scope(1).find_var("fc_1.b_0").set(np.zeros((1, 3), np.float64))
-    (found,) = exe.compare_devices().differences
-    assert found.values == ("float32[3]", "float64[1, 3]") and found.count == found.size == 3
-    assert "float64[1, 3] on cpu:1" in str(found)
+    (difference,) = exe.compare_devices().differences
+    assert difference.values == ("float32[3]", "float64[1, 3]") and difference.count == difference.size == 3
+    assert "float64[1, 3] on cpu:1" in str(difference)
 
 
 numbers = arrays.arrays(
@@ -185,20 +185,20 @@ def test_differences_by_the_book(first: np.ndarray, data: st.DataObject) -> None
         for _ in range(data.draw(st.integers(0, 2))):
             index = tuple(data.draw(st.integers(0, n - 1)) for n in first.shape)
             other[index] = data.draw(st.sampled_from([0, 1, 2])) if first.dtype != bool else not other[index]
-    found = difference_of("v", dict(enumerate(static.cpu_places(len(others) + 1))), [first, *others])
+    difference = difference_of("v", dict(enumerate(static.cpu_places(len(others) + 1))), [first, *others])
     differing = [
         index for index in np.ndindex(*first.shape) if any(o[index].tobytes() != first[index].tobytes() for o in others)
     ]
     if not differing:
-        assert found is None
+        assert difference is None
         return
     gaps = [
         abs(float(o[i]) - float(first[i])) for o in others for i in differing if o[i].tobytes() != first[i].tobytes()
     ]
-    assert found is not None and found.index == differing[0] and found.count == len(differing)
+    assert difference is not None and difference.index == differing[0] and difference.count == len(differing)
     expected = float("nan") if any(map(math.isnan, gaps)) else max(gaps)
-    assert found.max_abs == expected or (math.isnan(found.max_abs) and math.isnan(expected))
-    assert len(found.values) == len(others) + 1
+    assert difference.max_abs == expected or (math.isnan(difference.max_abs) and math.isnan(expected))
+    assert len(difference.values) == len(others) + 1
 
 
 # first_difference
@@ -216,43 +216,43 @@ def test_a_drifted_parameter_shows_at_its_first_reader() -> None:
     exe = trained(classifier())
     drift(exe, "fc_1.w_0", 1, lambda value: value.__setitem__((0, 0), 9))
     before = state(exe)
-    found = exe.first_difference(batch(5))
-    assert (found.node.type, found.node.device) == ("mul", 1)
-    assert [d.name for d in found.inputs] == ["fc_1.w_0"] and found.inputs[0].index == (0, 0)
-    assert [d.name for d in found.outputs] == ["fc_1.tmp_0"]
+    first = exe.first_difference(batch(5))
+    assert (first.node.type, first.node.device) == ("mul", 1)
+    assert [d.name for d in first.inputs] == ["fc_1.w_0"] and first.inputs[0].index == (0, 0)
+    assert [d.name for d in first.outputs] == ["fc_1.tmp_0"]
     weights = [state(exe)[d]["fc_1.w_0"] for d in (0, 1)]
     with exe.stepper([batch(5)] * 2) as step:
         step.run_until("fc_0.tmp_2", device=1)
         h = step.value("fc_0.tmp_2", 1)
     products = [h @ w for w in weights]
-    assert found.outputs[0].count == int((products[0] != products[1]).sum())  # the first column, where h is not 0
-    assert found.outputs[0].values == tuple(p[found.outputs[0].index] for p in products)
-    assert "models.py, line" in str(found) and "reads fc_1.w_0: 1 of 24" in str(found)
+    assert first.outputs[0].count == int((products[0] != products[1]).sum())  # the first column, where h is not 0
+    assert first.outputs[0].values == tuple(p[first.outputs[0].index] for p in products)
+    assert "models.py, line" in str(first) and "reads fc_1.w_0: 1 of 24" in str(first)
     assert_same_bits(state(exe), before)
 
 
 def test_drifted_optimizer_state_shows_at_the_update() -> None:
     exe = trained(classifier(wb.optimizer.Adam(0.05)))
     drift(exe, "fc_0.w_0_moment1_0", 1, lambda value: value.__iadd__(1))
-    found = exe.first_difference(batch(5))
-    assert found.node.type == "adam" and found.node.role == "Optimize"
-    assert [d.name for d in found.inputs] == ["fc_0.w_0_moment1_0"]
-    assert {"fc_0.w_0", "fc_0.w_0_moment1_0"} == {d.name for d in found.outputs}
+    first = exe.first_difference(batch(5))
+    assert first.node.type == "adam" and first.node.role == "Optimize"
+    assert [d.name for d in first.inputs] == ["fc_0.w_0_moment1_0"]
+    assert {"fc_0.w_0", "fc_0.w_0_moment1_0"} == {d.name for d in first.outputs}
 
 
 def test_the_device_that_drifted_is_named_among_several() -> None:
     exe = trained(classifier(), 4)
     drift(exe, "fc_0.b_0", 2, lambda value: value.fill(4))
-    found = exe.first_difference(batch(4))
-    assert (found.node.type, found.node.device) == ("elementwise_add", 2)
+    first = exe.first_difference(batch(4))
+    assert (first.node.type, first.node.device) == ("elementwise_add", 2)
 
 
 def test_a_random_stream_that_has_moved_is_found_at_the_op_that_draws() -> None:
     exe = trained(classifier(extra=lambda h: F.dropout(h, 0.5)))
     drift(exe, exe.inspection.program.rng_step, 1, lambda value: value.__iadd__(3))
-    found = exe.first_difference(batch(5))
-    assert found.node.type == "dropout" and found.inputs == ()
-    assert "reads the same values on all devices" in str(found)
+    first = exe.first_difference(batch(5))
+    assert first.node.type == "dropout" and first.inputs == ()
+    assert "reads the same values on all devices" in str(first)
 
 
 def test_sparse_gradients_and_reduce_mode_are_compared_too() -> None:

@@ -126,8 +126,8 @@ def test_the_ops_of_a_stamped_step_are_the_rows_of_the_plan_in_order(name: str, 
             own = {number[row.node] for row in rows}
             for thread in {row.thread for row in rows}:
                 expected = [number[r.node] for r in rows if r.thread == thread and not r.node.is_collective]
-                found = [node for e in ran if e.thread == thread for node in e.op.nodes if node in own]
-                assert found == expected
+                nodes = [node for e in ran if e.thread == thread for node in e.op.nodes if node in own]
+                assert nodes == expected
 
 
 def test_waits_and_signals_are_no_work_of_an_op() -> None:
@@ -152,16 +152,16 @@ def test_waits_and_signals_are_no_work_of_an_op() -> None:
 def test_bits_are_those_of_steps_nobody_looks_at(name: str, threads: int) -> None:
     results = []
     for looked_at in (False, True):
-        model, found = MODELS[name]().start(), []
+        model, losses = MODELS[name]().start(), []
         with costly_ops():
             exe = model.parallel(2, **strategies(threads=threads))
         for step in range(6):
             if looked_at and step % 3:
                 with events.subscribe(lambda event: None):
-                    found += bits(exe.run([model.loss], feed=batch(8, step)))
+                    losses += bits(exe.run([model.loss], feed=batch(8, step)))
             else:
-                found += bits(exe.run([model.loss], feed=batch(8, step)))
-        results.append((found, held(exe, model.main)))
+                losses += bits(exe.run([model.loss], feed=batch(8, step)))
+        results.append((losses, held(exe, model.main)))
     assert results[0] == results[1]
 
 

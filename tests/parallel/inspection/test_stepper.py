@@ -31,10 +31,10 @@ F = wb.nn.functional
 
 
 def strategy(**fields: Any) -> static.BuildStrategy:
-    made = static.BuildStrategy()
+    strategy = static.BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 def words(rows: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
@@ -89,8 +89,8 @@ def feeds(name: str, steps: int) -> list[dict[str, np.ndarray]]:
 def state(exe: Any) -> list[dict[str, np.ndarray]]:
     """Every persistable value of every device, copied."""
     names = exe.inspection.persistables
-    found = [{n: exe.inspection.tensor(n, place) for n in names} for place in range(len(exe.inspection.places))]
-    return [{n: np.array(t.array) for n, t in tensors.items() if t is not None} for tensors in found]
+    by_place = [{n: exe.inspection.tensor(n, place) for n in names} for place in range(len(exe.inspection.places))]
+    return [{n: np.array(t.array) for n, t in tensors.items() if t is not None} for tensors in by_place]
 
 
 def assert_same_bits(one: Any, other: Any) -> None:
@@ -114,9 +114,9 @@ def test_steps_by_hand_and_runs_make_the_same_bits(name: str) -> None:
         with slow.stepper(feed, fetches) as step:
             for _ in step:
                 pass
-            found = step.finish()
-        assert [f.tobytes() for f in found] == [e.tobytes() for e in expected]
-        assert [f.shape for f in found] == [e.shape for e in expected]
+            fetched = step.finish()
+        assert [f.tobytes() for f in fetched] == [e.tobytes() for e in expected]
+        assert [f.shape for f in fetched] == [e.shape for e in expected]
         assert_same_bits(state(slow), state(fast))
 
 
@@ -193,10 +193,10 @@ def test_nodes_come_in_program_order_with_the_numbers_of_the_graph() -> None:
     exe = model.parallel(2, build_strategy=strategy(enable_auto_fusion=True))
     graph = exe.graph([model.loss], observed=True)
     with exe.stepper(batch(), [model.loss]) as step:
-        found = [(node.number, node.type) for node in step]
-    assert found == [(i, node.type) for i, node in enumerate(graph.nodes) if node.type != "fetch"]
+        visited = [(node.number, node.type) for node in step]
+    assert visited == [(i, node.type) for i, node in enumerate(graph.nodes) if node.type != "fetch"]
     ops = [op.type for op in model.main.global_block().ops]
-    own = [kind for number, kind in found if graph.nodes[number].is_op and graph.nodes[number].place == 0]
+    own = [kind for number, kind in visited if graph.nodes[number].is_op and graph.nodes[number].place == 0]
     assert own == [kind for kind in ops if kind != "fill_constant"]
 
 
@@ -209,8 +209,8 @@ def test_breakpoints_on_type_name_number_and_condition() -> None:
     assert str(step.run_until("relu")).startswith("#4 [0] relu")
     assert step.run_until("relu").device == 1  # from here on
     assert step.run_until(7).number == 7
-    found = step.run_until(lambda node: np.prod(node.outputs[0].shape) == 1)
-    assert found.outputs[0].name == "mean_0.tmp_0"
+    reached = step.run_until(lambda node: np.prod(node.outputs[0].shape) == 1)
+    assert reached.outputs[0].name == "mean_0.tmp_0"
     assert step.run_until("fc_0.w_0@GRAD", device=1).device == 1
     assert step.run_until(lambda node: node.type == "mean") is None  # all nodes have run
     assert step.next() is None
@@ -518,8 +518,8 @@ def test_devices_that_are_fed_nothing_take_no_part() -> None:
     with exe.stepper(feed, [model.loss.name]) as step:
         assert {node.device for node in step} == {0, 1, 2}
         assert len(step.values("x")) == 3
-        (found,) = step.finish()
-    assert found.tobytes() == exe.run([model.loss.name], feed=feed)[0].tobytes()
+        (fetched,) = step.finish()
+    assert fetched.tobytes() == exe.run([model.loss.name], feed=feed)[0].tobytes()
 
 
 def compiled(model: Model, count: int = 2) -> static.CompiledProgram:

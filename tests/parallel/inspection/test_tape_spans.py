@@ -49,30 +49,30 @@ def told(model: Model, steps: int = 2, **options: Any) -> list[list[events.OpRun
 
 def ops(spans: list[Any]) -> Counter[tuple[str, int]]:
     """How often each type of op ran on each device, whatever was joined with what."""
-    found: Counter[tuple[str, int]] = Counter()
+    counts: Counter[tuple[str, int]] = Counter()
     for event in spans:
         if isinstance(event, events.OpRun):
-            found.update((kind, event.op.place.index) for kind in event.op.ops)
-    return found
+            counts.update((kind, event.op.place.index) for kind in event.op.ops)
+    return counts
 
 
 def collectives(spans: list[Any]) -> Counter[tuple[str, str]]:
     """How often each variable was exchanged, and how."""
-    found = [event for event in spans if isinstance(event, events.Collective)]
-    return Counter((event.kind, name) for event in found for name in event.names)
+    collectives = [event for event in spans if isinstance(event, events.Collective)]
+    return Counter((event.kind, name) for event in collectives for name in event.names)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_ops_are_told_of_both_lowerings(name: str, threads: int, tape: None) -> None:
     with costly_ops():
-        found = told(MODELS[name](), threads=threads)
+        observed = told(MODELS[name](), threads=threads)
         with override(cpu_tape=False):
             expected = told(MODELS[name](), threads=threads)
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(observed, expected, strict=True):
         assert ops(mine) == ops(theirs)
         assert collectives(mine) == collectives(theirs)
-    assert sum(ops(found[0]).values()) > 20
+    assert sum(ops(observed[0]).values()) > 20
 
 
 @in_both

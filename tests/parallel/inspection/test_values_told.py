@@ -49,10 +49,10 @@ def test_what_is_fetched_is_told_with_the_step_and_does_not_make_it_a_watched_on
         events.subscribe(told.append, events.Fetched),
         patch.object(step_runner.StepRunner, "_watched_step", side_effect=AssertionError("watched")),
     ):
-        found = exe.run([built.loss], feed=batch)
+        fetched = exe.run([built.loss], feed=batch)
     (event,) = told
     assert (event.step, event.names) == (1, (built.loss.name,))
-    np.testing.assert_array_equal(event.values[0], found[0])
+    np.testing.assert_array_equal(event.values[0], fetched[0])
 
 
 def test_steps_of_other_executors_are_not_watched(built: Model, batch: Any) -> None:

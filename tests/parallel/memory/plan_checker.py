@@ -74,27 +74,27 @@ class _Checker:
 
     def _happens_before(self) -> dict[Node, int]:
         """Per node the set, as bits, of the nodes that have ended when it begins."""
-        found: dict[Node, int] = {}
+        before: dict[Node, int] = {}
         last: dict[int, Node] = {}
         for row in self.rows:
             earlier = [*self.waits.get(row.node, []), *([last[row.thread]] if row.thread in last else [])]
             bits = 0
             for node in earlier:
                 if node in self.number:
-                    assert node in found, f"{row.node} waits for {node}, which is begun later: a deadlock"
-                    bits |= found[node] | 1 << self.number[node]
-            found[row.node] = bits
+                    assert node in before, f"{row.node} waits for {node}, which is begun later: a deadlock"
+                    bits |= before[node] | 1 << self.number[node]
+            before[row.node] = bits
             last[row.thread] = row.node
-        return found
+        return before
 
     def _check_order(self) -> None:
         """Every node runs after those whose values it reads."""
         for node in self.order:
             for value in node.reads:
-                made = self.writer.get(value)
-                if made is not None:
-                    assert made in self.number, f"{node} reads {value}, which only the commit makes"
-                    assert self.before[node] >> self.number[made] & 1, f"{node} does not wait for {made}"
+                writer = self.writer.get(value)
+                if writer is not None:
+                    assert writer in self.number, f"{node} reads {value}, which only the commit makes"
+                    assert self.before[node] >> self.number[writer] & 1, f"{node} does not wait for {writer}"
 
     # Values
 
@@ -141,13 +141,13 @@ class _Checker:
 
     def _is_over(self, old: Value, new: Value) -> bool:
         """Whether nobody needs `old` any more when `new` begins to be written."""
-        made = self.writer.get(new)
-        if made is None:
+        writer = self.writer.get(new)
+        if writer is None:
             return False  # a feed, there from the beginning
         needed = self.uses[old]
-        if made in self.number and _in_place(made, old, new, self.plan, self.origin):
-            needed &= ~(1 << self.number[made])
-        return made in self.before and not needed & ~self.before[made]
+        if writer in self.number and _in_place(writer, old, new, self.plan, self.origin):
+            needed &= ~(1 << self.number[writer])
+        return writer in self.before and not needed & ~self.before[writer]
 
 
 def _in_place(node: Node, old: Value, new: Value, plan: Plan, origin: dict[Value, Value]) -> bool:

@@ -64,14 +64,14 @@ def trained(
 ) -> tuple[dict[str, list[np.ndarray]], list[list[np.ndarray]], list[int]]:  # fmt: skip
     """What all devices hold after some steps, what was fetched, and how many all-reduces updates took in each step."""
     model = wide(optimizer).start()
-    found, counts = [], []
+    fetched, counts = [], []
     with costly_ops():
         exe = model.parallel(devices, **strategies(threads=threads))
         for step in range(6):
-            found.append([np.asarray(a) for a in exe.run(fetches(step), feed=batch(13, step))])
+            fetched.append([np.asarray(a) for a in exe.run(fetches(step), feed=batch(13, step))])
             counts.append(fused_reductions(exe))
             between(model, exe, step)
-    return replicas(model, exe, devices), found, counts
+    return replicas(model, exe, devices), fetched, counts
 
 
 def test_what_is_left_to_updates_is_done_by_nobody_else() -> None:
@@ -95,23 +95,23 @@ def test_what_is_left_to_updates_is_done_by_nobody_else() -> None:
 def test_updates_that_sum_give_the_bits_of_sums_made_before(
     name: str, devices: int, threads: int, never: Callable[[], None]
 ) -> None:
-    found, _, counts = trained(OPTIMIZERS[name](), devices, threads)
+    fetched, _, counts = trained(OPTIMIZERS[name](), devices, threads)
     assert all(counts) == (devices > 1)
     never()
     expected, _, none = trained(OPTIMIZERS[name](), devices, threads)
     assert none == [0] * 6
-    same_bits(found, expected)
+    same_bits(fetched, expected)
 
 
 def test_what_is_fetched_is_summed_before(never: Callable[[], None]) -> None:
     def fetches(step: int) -> list[str]:
         return [[], ["fc_1.w_0@GRAD"], ["fc_2.b_0@GRAD", "fc_1.w_0"]][step % 3]
 
-    found, fetched, counts = trained(OPTIMIZERS["adam"](), 3, 2, fetches)
+    results, fetched, counts = trained(OPTIMIZERS["adam"](), 3, 2, fetches)
     assert [count > 0 for count in counts] == [True, False, False] * 2
     never()
     expected, right, _ = trained(OPTIMIZERS["adam"](), 3, 2, fetches)
-    same_bits(found, expected)
+    same_bits(results, expected)
     for mine, theirs in zip(fetched, right, strict=True):
         assert [a.tobytes() for a in mine] == [a.tobytes() for a in theirs]
 
@@ -120,12 +120,12 @@ def test_what_is_fetched_is_summed_before(never: Callable[[], None]) -> None:
 @pytest.mark.parametrize("between", [set_on_device_1, set_a_rate])
 @pytest.mark.parametrize("name", ["momentum", "adam"])
 def test_replicas_that_stop_being_alike(name: str, between: Between, threads: int, never: Callable[[], None]) -> None:
-    found, _, counts = trained(OPTIMIZERS[name](), 3, threads, between=between)
+    fetched, _, counts = trained(OPTIMIZERS[name](), 3, threads, between=between)
     assert counts[0] and not counts[-1]
     never()
     expected, _, _ = trained(OPTIMIZERS[name](), 3, threads, between=between)
-    same_bits(found, expected)
-    assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
+    same_bits(fetched, expected)
+    assert fetched["fc_1.w_0"][0].tobytes() != fetched["fc_1.w_0"][1].tobytes()
 
 
 @pytest.mark.parametrize("powers_agree", [True, False])
@@ -140,11 +140,11 @@ def test_updates_without_a_native_form_sum_by_numpy(powers_agree: bool, monkeypa
                 exe.local_scope(device).find_var(name).get_tensor().set(np.full(1, 0.5, np.float32))
 
     monkeypatch.setattr(updates, "_shard", refuse)
-    found, _, counts = trained(OPTIMIZERS["adam"](), 3, between=set_a_power)
+    fetched, _, counts = trained(OPTIMIZERS["adam"](), 3, between=set_a_power)
     assert counts[0]
     with override(cpu_tape=False):
         expected, _, _ = trained(OPTIMIZERS["adam"](), 3, between=set_a_power)
-    for name, values in found.items():
+    for name, values in fetched.items():
         for x, y in zip(values, expected[name], strict=True):
             np.testing.assert_allclose(x, y, rtol=2e-5, atol=1e-6, err_msg=name)
 
@@ -172,10 +172,10 @@ def test_an_all_reduce_that_is_not_for_shared_updates_is_done_before(never: Call
             exe.run([], feed=batch(12, step))
         return replicas(model, exe, 2), fused_reductions(exe), len(exe.inspection.last.plan.graph.collectives())
 
-    found, count, collectives = after_steps()
+    fetched, count, collectives = after_steps()
     assert 0 < count < collectives
     never()
-    same_bits(found, after_steps()[0])
+    same_bits(fetched, after_steps()[0])
 
 
 @pytest.mark.parametrize("joined", [True, False])
@@ -187,11 +187,11 @@ def test_sums_beside_their_parts(joined: bool) -> None:
         exe = wide(OPTIMIZERS["sgd"]()).start().parallel(3, **options)
         return np.asarray(exe.run(["fc_1.w_0@GRAD"], feed=batch(12))[0])
 
-    found = fetched()
+    sums = fetched()
     with override(cpu_tape=False):
         expected = fetched()
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
-    assert np.abs(found).max() > 1e-3 and len({part.tobytes() for part in np.split(found, 3)}) == 1
+    np.testing.assert_allclose(sums, expected, rtol=2e-5, atol=1e-6)
+    assert np.abs(sums).max() > 1e-3 and len({part.tobytes() for part in np.split(sums, 3)}) == 1
 
 
 @pytest.mark.parametrize("devices", [2, 3])
@@ -206,10 +206,10 @@ def test_a_gradient_the_scope_keeps_is_summed_before(devices: int, never: Callab
         scopes = [exe.local_scope(device) for device in range(devices)]
         return [np.array(s.find_var("fc_1.w_0@GRAD").get_tensor()).tobytes() for s in scopes], fused_reductions(exe)
 
-    found, _ = kept()
+    sums, _ = kept()
     never()
     expected, none = kept()
-    assert found == expected and none == 0 and len(set(found)) == 1
+    assert sums == expected and none == 0 and len(set(sums)) == 1
 
 
 def test_local_scopes_show_the_sums() -> None:

@@ -38,19 +38,19 @@ def run(model: Model, fetches: Sequence[str] = ()) -> tuple[list[np.ndarray], Pl
     names = [*fetches, *(f"{name}@GRAD" for name in PARAMETERS)]
     expected = static.Executor().run(model.main, {"x": X}, names, scope=model.scope)
     alone = model.start().parallel(1)
-    found = alone.run(names, feed={"x": X})
-    for name, value, right in zip(names, found, expected, strict=True):
+    fetched = alone.run(names, feed={"x": X})
+    for name, value, right in zip(names, fetched, expected, strict=True):
         same_numbers(value, right, name)
     plan = alone.inspection.last.plan
     check_plan(plan)
-    return found, plan
+    return fetched, plan
 
 
 def copied(plan: Plan) -> list[str]:
     """Names of what comes of a transposition and is put into another order by copying."""
-    made = {v: node for node in plan.graph.nodes for v in node.writes}
+    writers = {v: node for node in plan.graph.nodes for v in node.writes}
     joins = [n for n in plan.graph.nodes if n.type.startswith("reshape2")]
-    turned = [n for n in joins if any(made[v].type.startswith("transpose2") for v in n.value_reads if v in made)]
+    turned = [n for n in joins if any(writers[v].type.startswith("transpose2") for v in n.value_reads if v in writers)]
     return [v.name for node in turned for v in node.writes if v not in plan.aliases]
 
 

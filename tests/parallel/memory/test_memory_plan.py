@@ -48,8 +48,8 @@ def test_gradients_of_views_show_the_gradient_that_came_in(fetched: int) -> None
     names = [n for n in gradients if "tmp" in n][fetched::3]  # what is fetched cannot be written over
     expected = static.Executor().run(model.main, {"x": X}, names, scope=model.scope)
     alone = through_views()
-    found = alone.parallel(1).run(names, {"x": X})
-    for name, value, right in zip(names, found, expected, strict=True):
+    results = alone.parallel(1).run(names, {"x": X})
+    for name, value, right in zip(names, results, expected, strict=True):
         same_numbers(value, right, name)
     for name, value in model.values().items():
         same_numbers(alone.value(name), value, name)
@@ -212,12 +212,12 @@ def test_the_checker_finds_a_thread_that_does_not_wait(scattered: None) -> None:
     plan = exe.inspection.last.plan
     check_plan(plan)
     assert plan.waits
-    found = 0
+    caught = 0
     for node in list(plan.waits):
         kept = plan.waits.pop(node)  # type: ignore[attr-defined]
         try:
             check_plan(plan)
         except AssertionError:
-            found += 1
+            caught += 1
         plan.waits[node] = kept  # type: ignore[index]
-    assert found == len(plan.waits)
+    assert caught == len(plan.waits)

@@ -42,5 +42,5 @@ def test_a_parameter_that_is_written_twice_has_one_value(where: str, devices: in
     for _ in range(3):
         exe.run([], feed={"x": X})
     for device in range(devices):
-        found = exe.local_scope(device).find_var("w").get_tensor()
-        np.testing.assert_allclose(found, serial.value("w"), rtol=1e-5, atol=1e-6)
+        value = exe.local_scope(device).find_var("w").get_tensor()
+        np.testing.assert_allclose(value, serial.value("w"), rtol=1e-5, atol=1e-6)

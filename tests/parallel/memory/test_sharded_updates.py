@@ -77,13 +77,13 @@ def close(a: dict[str, list[np.ndarray]], b: dict[str, list[np.ndarray]]) -> Non
 def test_a_shared_update_gives_the_bits_of_one_on_every_device(
     name: str, devices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, shared = trained(name, devices)
+    results, shared = trained(name, devices)
     assert shared == [devices] * 6
     monkeypatch.setattr(replicated_values, "_hold_the_same", lambda buckets: False)
     apart, none = trained(name, devices)
     assert none == [0] * 6
-    same_bits(found, apart)
-    for values in found.values():
+    same_bits(results, apart)
+    for values in results.values():
         assert all(v.tobytes() == values[0].tobytes() for v in values)
 
 
@@ -121,13 +121,13 @@ def set_a_rate(model: Model, exe: Any, step: int) -> None:
 @pytest.mark.parametrize("between", [set_on_device_1, set_in_the_scope, set_a_power, set_a_rate, train_alone])
 def test_who_writes_one_replica_ends_the_sharing(between: Callable[..., None]) -> None:
     """From then on every device has numbers of its own, as where nothing was ever shared."""
-    found, shared = trained("adam", 2, between)
+    values, shared = trained("adam", 2, between)
     assert shared == [2, 2, 2, 0, 0, 0]
     with override(cpu_tape=False):
         expected, _ = trained("adam", 2, between)
-    close(found, expected)
+    close(values, expected)
     if between is not set_a_power:
-        assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
+        assert values["fc_1.w_0"][0].tobytes() != values["fc_1.w_0"][1].tobytes()
 
 
 def test_replicas_are_compared_when_a_step_is_bound_and_not_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,12 +171,12 @@ def test_updates_by_what_a_device_computes_for_itself_are_not_shared() -> None:
             exe.run([], feed=batch(12, step))
         return replicas(model, exe, 2), shards(exe)
 
-    found, shared = after_steps()
+    values, shared = after_steps()
     assert shared == 0
     with override(cpu_tape=False):
         expected, _ = after_steps()
-    close(found, expected)
-    assert found["fc_1.w_0"][0].tobytes() != found["fc_1.w_0"][1].tobytes()
+    close(values, expected)
+    assert values["fc_1.w_0"][0].tobytes() != values["fc_1.w_0"][1].tobytes()
 
 
 def test_versions_move_on_with_every_step() -> None:

@@ -265,13 +265,13 @@ def test_general_role_maker_finds_out_when_it_is_asked_first(alone_in_a_folder: 
 
 def test_general_role_maker_joins_and_meets_when_it_is_asked_first(alone_in_a_folder: Any) -> None:
     total = [0.0, 0.0]
-    made = GeneralRoleMaker(**alone_in_a_folder)
-    made.all_reduce_worker([1.0, 2.0], total)
+    maker = GeneralRoleMaker(**alone_in_a_folder)
+    maker.all_reduce_worker([1.0, 2.0], total)
     assert total == [1.0, 2.0]
-    made._finalize()
-    assert made.is_first_worker()
+    maker._finalize()
+    assert maker.is_first_worker()
     with pytest.raises(PreconditionNotMet, match="taken leave"):
-        made.barrier_worker()
+        maker.barrier_worker()
 
 
 def test_a_process_that_finds_trainer_0_gone_leaves() -> None:

@@ -89,8 +89,8 @@ def test_x_4_another_variable_than_the_loss_is_an_error():
 def test_x_4_inference_needs_no_loss_name():
     model = line().start()
     pe = model.parallel(2, program=model.test)
-    (found,) = pe.run([model.loss], feed={"X": column(1, 3)})
-    assert found.tolist() == [1.0, 3.0]
+    (fetched,) = pe.run([model.loss], feed={"X": column(1, 3)})
+    assert fetched.tolist() == [1.0, 3.0]
 
 
 def test_x_5_share_vars_from_takes_a_parallel_executor():

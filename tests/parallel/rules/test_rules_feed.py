@@ -79,10 +79,10 @@ def test_x_11_floor_is_the_default(rows, count, sizes):
 
 def test_x_11_three_rows_on_two_devices():
     """The documented example: device 0 gets [0], device 1 [1, 2]."""
-    (found,) = on_each(line().start(), 2, ["X"], {"X": numbers(3)})
-    assert [part.ravel().tolist() for part in found] == [[0], [1, 2]]
-    (found,) = on_each(line().start(), 2, ["X"], {"X": numbers(3)}, rule("ceil"))
-    assert [part.ravel().tolist() for part in found] == [[0, 1], [2]]
+    (parts,) = on_each(line().start(), 2, ["X"], {"X": numbers(3)})
+    assert [part.ravel().tolist() for part in parts] == [[0], [1, 2]]
+    (parts,) = on_each(line().start(), 2, ["X"], {"X": numbers(3)}, rule("ceil"))
+    assert [part.ravel().tolist() for part in parts] == [[0, 1], [2]]
 
 
 @given(st.integers(1, 20), st.sampled_from([1, 2, 4]), st.sampled_from(["floor", "ceil"]))
@@ -146,8 +146,8 @@ def test_x_15_no_other_batch_will_do(rows):
 
 
 def test_x_16_element_i_goes_to_device_i_unsplit():
-    (found,) = on_each(line().start(), 2, ["X"], [{"X": numbers(5)}, {"X": numbers(2)}])
-    assert [part.shape for part in found] == [(5, 1), (2, 1)]
+    (parts,) = on_each(line().start(), 2, ["X"], [{"X": numbers(5)}, {"X": numbers(2)}])
+    assert [part.shape for part in parts] == [(5, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("given_", [1, 3])
@@ -320,8 +320,8 @@ def test_arrays_that_are_not_contiguous_are_fed_by_value():
 def test_x_31_with_fewer_chunks_the_first_devices_run(rows, count, split, values):
     model = line().start()
     pe = model.parallel(count, program=model.test, exec_strategy=rule(split))
-    (found,) = pe.run([model.loss], feed={"X": numbers(rows)})
-    assert found.shape == (values,)
+    (losses,) = pe.run([model.loss], feed={"X": numbers(rows)})
+    assert losses.shape == (values,)
     (x,) = pe.run(["X"], feed={"X": numbers(rows)})
     assert x.ravel().tolist() == list(range(rows))
 
@@ -329,8 +329,8 @@ def test_x_31_with_fewer_chunks_the_first_devices_run(rows, count, split, values
 def test_x_31_a_list_may_be_shorter_and_never_longer():
     model = line().start()
     pe = model.parallel(4, program=model.test)
-    (found,) = pe.run([model.loss], feed=[{"X": column(3)}, {"X": column(5)}])
-    assert found.tolist() == [3, 5]
+    (losses,) = pe.run([model.loss], feed=[{"X": column(3)}, {"X": column(5)}])
+    assert losses.tolist() == [3, 5]
     with pytest.raises(InvalidForm, match="5 non-empty dicts for the 4 devices"):
         pe.run([model.loss], feed=[{"X": column(1)}] * 5)
 
@@ -362,8 +362,8 @@ def normalised() -> Model:
 def test_x_30_devices_that_do_not_depend_on_each_other_may_be_idle():
     """A forward without a backward is such a graph even if it updates statistics: each device has its own."""
     model = normalised()
-    (found,) = model.parallel(2, program=model.main).run([model.loss], feed={"X": column(3)})
-    assert found.shape == (1,)
+    (losses,) = model.parallel(2, program=model.main).run([model.loss], feed={"X": column(3)})
+    assert losses.shape == (1,)
 
 
 def test_x_30_sync_batch_norm_makes_them_depend():

@@ -88,16 +88,16 @@ def test_x_41_a_sparse_gradient_comes_dense(device_count: int):
 
     ids = np.array([[1], [1], [3], [4]])
     exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(device_count)
-    (found,) = exe.run(["embedding_0.w_0@GRAD"], feed={"ids": ids})
+    (gradient,) = exe.run(["embedding_0.w_0@GRAD"], feed={"ids": ids})
     expected = np.zeros((5, 3), np.float32)
     np.add.at(expected, ids[:, 0], 1 / 12)
-    np.testing.assert_allclose(found, np.concatenate([expected] * device_count), rtol=1e-6)
+    np.testing.assert_allclose(gradient, np.concatenate([expected] * device_count), rtol=1e-6)
 
 
 def test_x_41_each_fetch_is_given_as_often_as_it_is_asked_for():
     model = line().start()
-    found = model.parallel(2).run([model.loss, model.loss.name, model.loss], feed=FOUR)
-    assert len(found) == 3 and all(f.tolist() == [0.5, 2.5] for f in found)
+    fetched = model.parallel(2).run([model.loss, model.loss.name, model.loss], feed=FOUR)
+    assert len(fetched) == 3 and all(f.tolist() == [0.5, 2.5] for f in fetched)
 
 
 def test_x_42_dimensions_after_the_first_have_to_agree():
@@ -139,9 +139,9 @@ def test_x_43_unmerged_results_are_for_executor_run_only():
 
 def test_x_43_per_fetch_and_device():
     model = line(width=2).start()
-    found = unmerged(model, FOUR, [model.loss, W])()
-    assert [len(per_device) for per_device in found] == [2, 2]
-    assert [f.shape for f in found[0]] == [(1,), (1,)] and [f.shape for f in found[1]] == [(1, 2), (1, 2)]
+    fetched = unmerged(model, FOUR, [model.loss, W])()
+    assert [len(per_device) for per_device in fetched] == [2, 2]
+    assert [f.shape for f in fetched[0]] == [(1,), (1,)] and [f.shape for f in fetched[1]] == [(1, 2), (1, 2)]
 
 
 @pytest.mark.parametrize("strategy", [None, reduce_mode()], ids=["AllReduce", "Reduce"])
@@ -230,8 +230,8 @@ def test_x_47_all_operators_run_whatever_is_fetched():
     results = []
     for fetches in ([], ["fc_0.tmp_0"], [W]):
         model = line().start()
-        found = model.parallel(2).run(fetches, feed=FOUR)
-        assert len(found) == len(fetches)
+        fetched = model.parallel(2).run(fetches, feed=FOUR)
+        assert len(fetched) == len(fetches)
         results.append(model.value(W))
     np.testing.assert_array_equal(results, [results[0]] * 3)
     assert results[0][0, 0] != 1

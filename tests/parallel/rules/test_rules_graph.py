@@ -26,10 +26,10 @@ Mode = static.BuildStrategy.ReduceStrategy
 
 
 def building(**fields: Any) -> static.BuildStrategy:
-    made = static.BuildStrategy()
+    strategy = static.BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 def train(
@@ -55,11 +55,11 @@ def same_bits(a: Any, b: Any) -> None:
 )
 def test_g_15_gradient_clip_trains_the_same_in_both_modes(clip):
     """Design section 6: the real engine fails to build the graph in Reduce mode (trap 37)."""
-    found = []
+    results = []
     for mode in Mode:
         model = classifier(wb.optimizer.Momentum(0.1, 0.9, grad_clip=clip))
-        found.append(train(model, count=2, build_strategy=building(reduce_strategy=mode)))
-    same_bits(*found)
+        results.append(train(model, count=2, build_strategy=building(reduce_strategy=mode)))
+    same_bits(*results)
 
 
 def test_g_16_graphs_with_servers_are_no_matter_of_settings():
@@ -144,17 +144,17 @@ def embedded(sparse: bool, optimizer: Any) -> Model:
 def test_g_32_sparse_gradients_give_the_dense_result(mode, optimizer):
     """Ids occur several times on a device and on several devices."""
     r = np.random.default_rng(0)
-    found = []
+    states = []
     for sparse in (False, True):
         model = embedded(sparse, optimizer(0.1))
         pe = model.parallel(3, build_strategy=building(reduce_strategy=mode))
         for _ in range(4):
             feed = {"x": r.integers(0, 6, (9, 1)), "y": r.integers(0, 3, (9, 1))}
             pe.run([], feed=feed)
-        found.append(model.values())
+        states.append(model.values())
         r = np.random.default_rng(0)
-    for name, value in found[0].items():
-        np.testing.assert_allclose(found[1][name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+    for name, value in states[0].items():
+        np.testing.assert_allclose(states[1][name], value, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
 def whole_batch(model: Model, steps: int = 5) -> dict[str, np.ndarray]:
@@ -225,16 +225,16 @@ def many_slow_processors(monkeypatch):
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_g_50_g_52_g_53_threads_and_executors_do_not_change_a_bit(count, mode):
     """num_threads 1, 2, 8 with either executor; the choice of executor has no effect here, so G-52 is one scheduler."""
-    found = []
+    results = []
     for threads in (1, 2, 8):
         for experimental in (True, False):
             strategy = static.ExecutionStrategy()
             strategy.num_threads, strategy.use_experimental_executor = threads, experimental
             model = classifier(OPTIMIZERS["Momentum, L2, clip"]())
             options = {"exec_strategy": strategy, "build_strategy": building(reduce_strategy=mode)}
-            found.append(train(model, 4, count, **options))
-    for other in found[1:]:
-        same_bits(found[0], other)
+            results.append(train(model, 4, count, **options))
+    for other in results[1:]:
+        same_bits(results[0], other)
 
 
 def order_of(pe: Any, feed: Any) -> list[tuple[int, str, int]]:

@@ -124,8 +124,8 @@ def test_x_25_a_test_executor_that_shares_reads_live_values():
         train.run([], feed={"X": column(1, 2)})
     weights = train.run(["fc_0.w_0"], feed={"X": column(0, 0)})[0].ravel()
     np.testing.assert_array_equal(sharing.run(["fc_0.tmp_0"], feed={"X": column(1, 1)})[0].ravel(), weights)
-    found = apart.run(["fc_0.tmp_0"], feed={"X": column(1, 1)})[0].ravel()
-    assert found[0] == weights[0] and found[1] == old != weights[1]  # device 1: its first run's copy
+    fetched = apart.run(["fc_0.tmp_0"], feed={"X": column(1, 1)})[0].ravel()
+    assert fetched[0] == weights[0] and fetched[1] == old != weights[1]  # device 1: its first run's copy
 
 
 def test_x_26_a_plain_executor_sees_device_0():
@@ -143,11 +143,11 @@ def test_x_26_a_plain_executor_sees_device_0():
 
 def drops(pe, run, times):
     """After which runs temporaries were dropped, counted from 1."""
-    found, step = [], 0
-    with events.subscribe(lambda e: found.append(step), events.ScopeDrop):
+    steps, step = [], 0
+    with events.subscribe(lambda e: steps.append(step), events.ScopeDrop):
         for step in range(1, times + 1):  # noqa: B007 - the observer reads it
             run()
-    return found
+    return steps
 
 
 @pytest.mark.parametrize(("interval", "expected"), [(1, [1, 2, 3, 4]), (3, [3]), (2, [2, 4]), (0, [])])

@@ -25,17 +25,17 @@ W, B, SEED = "fc_0.w_0", "fc_0.b_0", "mean_0.tmp_0@GRAD"
 
 
 def building(**fields: Any) -> static.BuildStrategy:
-    made = static.BuildStrategy()
+    strategy = static.BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 def executing(**fields: Any) -> static.ExecutionStrategy:
-    made = static.ExecutionStrategy()
+    strategy = static.ExecutionStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 # BuildStrategy
@@ -100,11 +100,11 @@ def test_b_13_check_values(mode, scale, fed, seed, gradient, w, b):
     model = line(width=2).start()
     strategy = building(gradient_scale_strategy=scale, reduce_strategy=mode)
     feed = dict(FOUR) | ({SEED: np.array(fed, np.float32)} if fed else {})
-    found = model.parallel(2, build_strategy=strategy).run([SEED, W + "@GRAD", W, B], feed=feed)
-    np.testing.assert_allclose(found[0], seed)
-    np.testing.assert_allclose(found[1][-1], [gradient] * 2)  # of device 1, which owns w in Reduce mode
-    np.testing.assert_allclose(found[2], np.full((2, 2), w), rtol=1e-6)
-    np.testing.assert_allclose(found[3], np.full(4, b), rtol=1e-6)
+    fetched = model.parallel(2, build_strategy=strategy).run([SEED, W + "@GRAD", W, B], feed=feed)
+    np.testing.assert_allclose(fetched[0], seed)
+    np.testing.assert_allclose(fetched[1][-1], [gradient] * 2)  # of device 1, which owns w in Reduce mode
+    np.testing.assert_allclose(fetched[2], np.full((2, 2), w), rtol=1e-6)
+    np.testing.assert_allclose(fetched[3], np.full(4, b), rtol=1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
@@ -191,9 +191,9 @@ def test_weighted_by_samples_gives_the_gradient_of_the_whole_batch(sizes, mode, 
         parts = [{n: a[end - size : end] for n, a in feed.items()} for size, end in zip(sizes, ends)]
         pe.run([], feed=parts if as_list else feed)
         static.Executor().run(whole.main, feed=feed, scope=whole.scope)
-        found = {n: np.array(pe.local_scope(len(sizes) - 1).find_var(n).get_tensor()) for n in whole.values()}
+        gradients = {n: np.array(pe.local_scope(len(sizes) - 1).find_var(n).get_tensor()) for n in whole.values()}
     for name, value in whole.values().items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(gradients[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
         np.testing.assert_allclose(model.value(name), value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 

@@ -21,22 +21,22 @@ FOUR = {"X": column(0, 1, 2, 3)}
 
 
 def building(**fields: Any) -> static.BuildStrategy:
-    made = static.BuildStrategy()
+    strategy = static.BuildStrategy()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(strategy, name, value)
+    return strategy
 
 
 def splitting(rule: str) -> static.ExecutionStrategy:
-    made = static.ExecutionStrategy()
-    made.feed_split = rule
-    return made
+    strategy = static.ExecutionStrategy()
+    strategy.feed_split = rule
+    return strategy
 
 
 def gradient(model: Model, feed: Any, count: int = 2, **options: Any) -> np.ndarray:
     """The gradient of the first weight on device 0 after one step."""
-    found = model.start().parallel(count, **options).run([W + "@GRAD"], feed=feed)[0]
-    return found.reshape(count, -1)[0]
+    merged = model.start().parallel(count, **options).run([W + "@GRAD"], feed=feed)[0]
+    return merged.reshape(count, -1)[0]
 
 
 def rows(model: Model, count: int, feed: Any, rule: str) -> list[int]:
@@ -57,8 +57,8 @@ def test_trap_01_an_uneven_split_gives_the_mean_of_the_devices_means(rule, expec
     feed = {"X": column(1, 2, 9)}
     assert gradient(line(), feed, exec_strategy=splitting(rule)) == pytest.approx(expected)
     weighted = building(gradient_scale_strategy=Scale.WeightedBySamples)
-    found = gradient(line(), feed, exec_strategy=splitting(rule), build_strategy=weighted)
-    assert found == pytest.approx(4)
+    slope = gradient(line(), feed, exec_strategy=splitting(rule), build_strategy=weighted)
+    assert slope == pytest.approx(4)
 
 
 @pytest.mark.parametrize(("rule", "sizes"), [("ceil", [3, 3, 3, 1]), ("floor", [2, 2, 2, 4])])
@@ -231,20 +231,20 @@ def test_trap_17_the_saved_variance_is_an_inverse_standard_deviation():
 
 def trained(optimizer: Any, steps: int, between: Any = lambda step: None) -> list[float]:
     model = line(optimizer).start()
-    pe, found = model.parallel(2), []
+    pe, weights = model.parallel(2), []
     for step in range(steps):
         between(step)
         (w,) = pe.run([W], feed={"X": column(2, 2)})
         assert w[0, 0] == w[1, 0]
-        found.append(float(w[0, 0]))
-    return found
+        weights.append(float(w[0, 0]))
+    return weights
 
 
 def test_trap_18_momentum_keeps_the_rate_out_of_the_velocity():
     assert trained(wb.optimizer.Momentum(0.1, 0.9), 3) == pytest.approx([0.8, 0.42, -0.122])
     optimizer = wb.optimizer.Momentum(0.1, 0.9)
-    found = trained(optimizer, 2, lambda step: optimizer.set_lr([0.1, 0.01][step]))
-    assert found == pytest.approx([0.8, 0.8 - 0.01 * 3.8])
+    weights = trained(optimizer, 2, lambda step: optimizer.set_lr([0.1, 0.01][step]))
+    assert weights == pytest.approx([0.8, 0.8 - 0.01 * 3.8])
 
 
 def test_trap_19_nesterov_uses_the_new_velocity():
@@ -258,8 +258,8 @@ def test_trap_20_adams_epsilon_is_scaled_as_in_paddle_2():
 
 
 def test_trap_21_rmsprops_epsilon_is_inside_the_root():
-    found = trained(wb.optimizer.RMSProp(0.1, rho=0.95, epsilon=0.5, momentum=0.9), 2)
-    assert found == pytest.approx([0.76095, 0.33381], rel=1e-4)
+    weights = trained(wb.optimizer.RMSProp(0.1, rho=0.95, epsilon=0.5, momentum=0.9), 2)
+    assert weights == pytest.approx([0.76095, 0.33381], rel=1e-4)
 
 
 # Scopes and feeds
@@ -325,14 +325,14 @@ def test_trap_27_reduce_begins_with_the_owner():
             h = static.nn.fc(h, 1, weight_attr=constant(1.0), bias_attr=constant(0.0))
         return wb.mean(h)
 
-    found = {}
+    gradients = {}
     for mode in Mode:
         model = build(body, wb.optimizer.SGD(0.1)).start()
         strategy = building(reduce_strategy=mode, gradient_scale_strategy=Scale.Customized)
         feed = {"X": column(1, 1, 1), model.loss.name + "@GRAD": np.array([1e8, -1e8, 1], np.float32)}
         (g,) = model.parallel(3, build_strategy=strategy).run([B + "@GRAD"], feed=feed)
-        found[mode] = g[2]
-    assert found == {Mode.AllReduce: 1, Mode.Reduce: 0}
+        gradients[mode] = g[2]
+    assert gradients == {Mode.AllReduce: 1, Mode.Reduce: 0}
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -417,15 +417,15 @@ def test_trap_36_clone_for_test_only_flips_is_test():
 
 def test_trap_37_reduce_mode_with_clip_works():
     """The real engine fails to build the graph (design section 6)."""
-    found = []
+    states = []
     for mode in Mode:
         model = classifier(wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByGlobalNorm(0.01))).start()
         pe = model.parallel(2, build_strategy=building(reduce_strategy=mode))
         for k in range(3):
             pe.run([], feed=batch(8, k))
-        found.append(model.values())
-    for name, value in found[0].items():
-        np.testing.assert_array_equal(found[1][name], value, err_msg=name)
+        states.append(model.values())
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(states[1][name], value, err_msg=name)
 
 
 def test_trap_38_a_stale_loss_name_is_an_error():

@@ -42,10 +42,10 @@ def looked_up(optimizer: Optimizer = sgd) -> tuple[Program, Program]:
 
 
 def config(**fields: Any) -> DistributeTranspilerConfig:
-    made = DistributeTranspilerConfig()
+    config = DistributeTranspilerConfig()
     for name, value in fields.items():
-        setattr(made, name, value)
-    return made
+        setattr(config, name, value)
+    return config
 
 
 def transpiled(programs: tuple[Program, Program], fields: Any = None, **told: Any) -> DistributeTranspiler:

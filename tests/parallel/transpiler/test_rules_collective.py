@@ -167,8 +167,8 @@ def test_t32_devices_of_one_process_train_as_one(no_rings: None) -> None:
         executor.run(compiled, feed={"x": x}, scope=scope, fetch_list=[loss])
         run(plain, alone, {"x": x}, [loss])
     for name in ("fc_0.w_0", "fc_0.b_0"):
-        found, expected = (np.array(s.find_var(name).get_tensor()) for s in (scope, alone))
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        weights, expected = (np.array(s.find_var(name).get_tensor()) for s in (scope, alone))
+        np.testing.assert_allclose(weights, expected, rtol=1e-5)
 
 
 def test_a_process_alone_is_told_how_processes_are_started(no_rings: None) -> None:

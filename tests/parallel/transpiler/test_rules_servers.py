@@ -50,9 +50,9 @@ def written(text: str) -> list[str]:
 
 
 def test_config_has_paddles_fields_and_defaults() -> None:
-    made = DistributeTranspilerConfig()
-    found = {name: getattr(made, name) for name in DistributeTranspilerConfig._DEFAULTS}
-    assert found == {
+    settings = DistributeTranspilerConfig()
+    fields = {name: getattr(settings, name) for name in DistributeTranspilerConfig._DEFAULTS}
+    assert fields == {
         "slice_var_up": True, "split_method": None, "min_block_size": 8192, "mode": "pserver", "sync_mode": True,
         "runtime_split_send_recv": False, "wait_port": True, "enable_dc_asgd": False, "half_async": False,
         "completely_not_async": False, "geo_sgd_mode": False, "geo_sgd_need_push_nums": 100, "nccl_comm_num": 1,
@@ -171,9 +171,9 @@ def test_t3_trainers_and_servers_agree_with_every_dispatcher() -> None:
 
 def test_t3_uncut_gradients_are_dealt_in_an_order_that_follows_from_the_seed() -> None:
     main, _ = trainer({"slice_var_up": False})
-    found = [op.attr("epmap")[0] for op in main.global_block().ops if op.type == "recv"]
+    endpoints = [op.attr("epmap")[0] for op in main.global_block().ops if op.type == "recv"]
     order = np.random.RandomState(0).permutation(2)
-    assert found == [SERVERS.split(",")[list(order).index(i)] for i in range(2)]
+    assert endpoints == [SERVERS.split(",")[list(order).index(i)] for i in range(2)]
 
 
 # T-4 … T-6, F-11
@@ -245,12 +245,12 @@ def test_t6_a_trainer_begins_with_the_values_of_the_servers() -> None:
 
 def test_f11_with_runtime_split_whole_gradients_are_handed_over() -> None:
     main, _ = trainer({**SPLIT, "half_async": True, "completely_not_async": True}, sync_mode=False)
-    found = {op.type: op for op in main.global_block().ops if op.type in ("send", "send_barrier", "recv")}
-    assert found["send"].input("X") == ["fc_0.w_0@GRAD"] and found["send"].attr("sections") == [100, 100]
-    assert found["send"].attr("send_varnames") == [f"fc_0.w_0@GRAD.block{i}.trainer_0" for i in range(2)]
-    assert found["send_barrier"].attr("half_async") and "fetch_barrier" not in types(main)
-    assert found["recv"].output("Out") == ["fc_0.w_0"]
-    assert found["recv"].attr("recv_varnames") == ["fc_0.w_0.block0", "fc_0.w_0.block1"]
+    ops = {op.type: op for op in main.global_block().ops if op.type in ("send", "send_barrier", "recv")}
+    assert ops["send"].input("X") == ["fc_0.w_0@GRAD"] and ops["send"].attr("sections") == [100, 100]
+    assert ops["send"].attr("send_varnames") == [f"fc_0.w_0@GRAD.block{i}.trainer_0" for i in range(2)]
+    assert ops["send_barrier"].attr("half_async") and "fetch_barrier" not in types(main)
+    assert ops["recv"].output("Out") == ["fc_0.w_0"]
+    assert ops["recv"].attr("recv_varnames") == ["fc_0.w_0.block0", "fc_0.w_0.block1"]
     assert {"split_byref", "concat"}.isdisjoint(types(main))
 
 
@@ -349,11 +349,11 @@ def test_t7_a_parameter_whose_norm_is_taken_is_not_cut() -> None:
 
 def test_t8_a_server_makes_what_it_has_in_the_shape_it_has_it() -> None:
     program, startup = server(FIRST, programs=line(fluid.optimizer.Adam))
-    made = {op.output_arg_names[0]: tuple(op.attr("shape")) for op in startup.global_block().ops}
-    assert made["fc_0.w_0.block1"] == made["fc_0.w_0_moment1_0"] == (100, 100)
-    assert made["fc_0.w_0_beta1_pow_acc_0"] == made["learning_rate_0"] == (1,)
+    shapes = {op.output_arg_names[0]: tuple(op.attr("shape")) for op in startup.global_block().ops}
+    assert shapes["fc_0.w_0.block1"] == shapes["fc_0.w_0_moment1_0"] == (100, 100)
+    assert shapes["fc_0.w_0_beta1_pow_acc_0"] == shapes["learning_rate_0"] == (1,)
     kept = {v.name for v in program.persistables()}
-    assert set(made) == {name for name in kept if not name.endswith("@GRAD") and "@GRAD.block" not in name}
+    assert set(shapes) == {name for name in kept if not name.endswith("@GRAD") and "@GRAD.block" not in name}
 
 
 def test_t8_given_values_are_cut_and_random_ones_differ_between_blocks() -> None:
@@ -365,7 +365,7 @@ def test_t8_given_values_are_cut_and_random_ones_differ_between_blocks() -> None
         loss = fluid.layers.mean(fluid.layers.fc(x, 100, param_attr=given, bias_attr=False))
         sgd().minimize(loss)
     transpiler = transpiled((main, startup))
-    found = []
+    pieces = []
     for endpoint in (FIRST, SECOND):
         scope = fluid.Scope()
         fluid.Executor(fluid.CPUPlace()).run(transpiler.get_startup_program(endpoint), scope=scope)
@@ -374,8 +374,8 @@ def test_t8_given_values_are_cut_and_random_ones_differ_between_blocks() -> None
             for v in transpiler.get_pserver_programs(endpoint)[0].list_vars()
             if ".w_0.block" in v.name and "@" not in v.name
         ]
-        found.append((name, np.array(scope.find_var(name).get_tensor())))
-    np.testing.assert_array_equal(np.concatenate([array for _, array in sorted(found)]), values)
+        pieces.append((name, np.array(scope.find_var(name).get_tensor())))
+    np.testing.assert_array_equal(np.concatenate([array for _, array in sorted(pieces)]), values)
     drawn = []
     for endpoint in (FIRST, SECOND):
         main, startup = line()

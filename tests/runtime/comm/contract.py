@@ -60,13 +60,13 @@ def lay_out(value: np.ndarray, layout: str) -> np.ndarray:
         return np.array(value.T, order="C").T
     if layout == "strided" and value.ndim:
         wide = np.empty((*value.shape[:-1], value.shape[-1] * 2 + 1), value.dtype)
-        found = wide[..., 1::2]
+        array = wide[..., 1::2]
     elif layout == "reversed" and value.ndim:
-        found = np.empty(value.shape, value.dtype)[::-1]
+        array = np.empty(value.shape, value.dtype)[::-1]
     else:
-        found = np.empty(value.shape, value.dtype)
-    found[...] = value
-    return found
+        array = np.empty(value.shape, value.dtype)
+    array[...] = value
+    return array
 
 
 def loop_sum(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -102,9 +102,9 @@ class _Groups:
         """What a member's array holds."""
         return np.array(array)
 
-    def assert_sum(self, found: np.ndarray, expected: np.ndarray, where: object) -> None:
+    def assert_sum(self, result: np.ndarray, expected: np.ndarray, where: object) -> None:
         """A sum is right: to the bit, unless the library behind a communicator chooses the order itself."""
-        assert bits(found) == bits(expected), where
+        assert bits(result) == bits(expected), where
 
     def load(self, comm: Communicator, values: Sequence[np.ndarray], layout: str = "plain") -> list[Any]:
         """The local members' arrays."""
@@ -270,10 +270,10 @@ class CommunicatorContract(_Groups):
         values = [make_values(1, (len(r), 4), "float32", seed=rank)[0] for rank, r in enumerate(rows)]
         with self.group(size) as comm:
             parts = [Rows(self.to_member(rows[r], r), self.to_member(values[r], r), 9) for r in comm.local]
-            found = comm.gather_rows(parts, timeout=PATIENCE)
-            assert found.height == 9
-            assert self.to_numpy(found.rows).tolist() == np.concatenate(rows).tolist()
-            assert bits(self.to_numpy(found.values)) == bits(np.concatenate(values))
+            joined = comm.gather_rows(parts, timeout=PATIENCE)
+            assert joined.height == 9
+            assert self.to_numpy(joined.rows).tolist() == np.concatenate(rows).tolist()
+            assert bits(self.to_numpy(joined.values)) == bits(np.concatenate(values))
             assert self.held([p.rows for p in parts]) == [bits(rows[r]) for r in comm.local]
 
     # prepared once, run often
@@ -301,12 +301,12 @@ class CommunicatorContract(_Groups):
             values = make_values(4, (count,), "float32")
             parts = self.load(comm, values)
             collective = comm.all_reduce(parts, parts)
-            found = set()
+            forms = set()
             for _ in range(5):
                 self.fill(comm, parts, values)
                 run(collective)
-                found |= set(self.held(parts))
-            assert len(found) == 1
+                forms |= set(self.held(parts))
+            assert len(forms) == 1
 
     def test_collectives_started_together_do_not_mix(self) -> None:
         with self.group(3) as comm:
