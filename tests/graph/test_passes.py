@@ -12,6 +12,7 @@ import pytest
 import workbench as wb
 from tests.graph.building import REDUCE, apply, build, building, lines, regression, settings, types
 from workbench.config import override
+from workbench.executors.planning.plan import gradients_of
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.record import OPS
 from workbench.graph.order import ORDER, edges
@@ -147,6 +148,35 @@ def test_among_processes_gradients_are_grouped_as_they_travel_at_once() -> None:
     with override(fuse_parameter_memory_size=100.0):
         assert [len(group) for group in gradient_groups(graph)] == [14]
     assert ROUND_BYTES == SLOT_BYTES
+
+
+def test_among_processes_updates_have_the_order_in_which_gradients_travel() -> None:
+    passes = FuseOptimizer(), FuseAllReduce()
+    alone = build(regression((3,) * 12 + (2,)))
+    apply(alone, *passes)
+    together = build(regression((3,) * 12 + (2,)))
+    together.settings = replace(together.settings, num_trainers=2)
+    apply(together, *passes)
+    orders = []
+    for graph in (alone, together):
+        update = next(node for node in graph.nodes if node.type == "fused_update")
+        orders.append([value.name.split("@")[0].split(".")[0] for value in gradients_of(update)][::2])
+    assert orders == [sorted(orders[0]), [f"fc_{layer}" for layer in reversed(range(13))]]
+
+
+def test_among_processes_gradients_travel_with_those_of_the_same_update() -> None:
+    def body() -> Any:
+        x = wb.static.data("x", [None, 3])
+        for _ in range(3):
+            x = wb.static.nn.fc(x, 3, bias_attr=wb.ParamAttr(learning_rate=2.0))
+        return wb.mean(x)
+
+    with building() as main:
+        wb.optimizer.SGD(0.1).minimize(body())
+    graph = build(main)
+    graph.settings = replace(graph.settings, num_trainers=2)
+    apply(graph, FuseOptimizer())
+    assert names(gradient_groups(graph)) == [[f"fc_{n}.{kind}_0" for n in (2, 1, 0)] for kind in "bw"]
 
 
 def test_gradients_of_several_dtypes_and_sparse_ones_travel_apart() -> None:

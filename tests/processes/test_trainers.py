@@ -127,6 +127,48 @@ def test_a_step_by_hand_is_refused_at_once_and_says_what_makes_the_same() -> Non
     assert job.code == 0 and job.outputs == ["2\n", "True\n" * 4 + "2\n"], str(job)
 
 
+def test_gradients_that_travel_together_are_one_array_whatever_reads_them() -> None:
+    job = run_ranks(
+        """
+    import os
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.runtime.comm.mpi.world import world
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    rank, size = world().rank, world().size
+    decay = wb.ParamAttr(regularizer=wb.regularizer.L2Decay(0.1))
+
+    def layers(x, bias):
+        for _ in range(12):  # by name the eleventh comes before the second
+            x = static.nn.fc(x, 5, bias_attr=bias, activation="tanh")
+        return x
+
+    def is_one_call(bias, optimizer):
+        main, startup, scope = static.Program(), static.Program(), static.Scope()
+        with wb.utils.unique_name.guard(), static.program_guard(main, startup):
+            x, y = static.data("x", [None, 4]), static.data("y", [None, 1], "int64")
+            loss = wb.mean(wb.nn.functional.cross_entropy(layers(x, bias), y))
+            optimizer.minimize(loss)
+        static.Executor().run(startup, scope=scope)
+        build = static.BuildStrategy()
+        build.num_trainers, build.trainer_id = size, rank
+        executor = static.ParallelExecutor(False, loss.name, main, build_strategy=build, scope=scope)
+        for _ in range(2):
+            executor.run([loss], feed={"x": np.ones((3, 4), "float32"), "y": np.array([[0], [2], [1]])})
+        return executor.inspection.last_step.whole is not None
+
+    print(is_one_call(None, wb.optimizer.SGD(0.1)))
+    print(is_one_call(decay, wb.optimizer.Momentum(0.1)))  # not all parameters are updated alike
+    print(is_one_call(None, wb.optimizer.SGD(0.1, grad_clip=wb.nn.ClipGradByGlobalNorm(0.1))))
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["True\n" * 3] * 2, str(job)
+
+
 def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
     job = run_ranks(
         _STEPS

@@ -7,7 +7,7 @@ are copied into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from workbench.framework.values.spec import ROWS, Spec
 from workbench.framework.written import written
 from workbench.graph.ssa import (
     FETCH,
+    FUSED_ALL_REDUCE,
     FUSED_UPDATE,
     Graph,
     Node,
@@ -186,7 +187,7 @@ def make_plan(
     committed = {uses.writer[value] for value in in_scope}
     patched: set[Value] = set() if memory_options.aside else _patched(graph, uses, committed)
     updates = [node for node in graph.nodes if node in committed and _is_within_scope(node, uses, fed)]
-    flat = [gradients_of(node) for node in updates] if memory_options.flat else []
+    flat = [*map(gradients_of, updates), *_summed_together(graph)] if memory_options.flat else []
     request = MemoryRequest(
         graph, shapes.specs, schedule, uses, fed, staged, in_scope, committed, patched, flat,
         memory_options.reuse, memory_options.in_place, native,
@@ -290,6 +291,14 @@ def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) ->
     slots = zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True)
     held = values_of(values for slot, values in slots if slot.name not in ("Grad", "LearningRate"))
     return all(v.persistable and v not in uses.writer and (v.name, v.place) not in fed for v in held)
+
+
+def _summed_together(graph: Graph) -> Iterator[list[Value]]:
+    """What collectives over processes sum at once, device by device: one array is one collective."""
+    if graph.settings.num_trainers > 1:
+        for node in graph.nodes:
+            if node.type == FUSED_ALL_REDUCE:
+                yield from map(list, zip(*node.outputs, strict=True))
 
 
 def gradients_of(node: Node) -> list[Value]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, PreconditionNotMet, add_line, located
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
-from workbench.executors.planning.memory.refs import Ref
+from workbench.executors.planning.memory.refs import Ref, aligned
 from workbench.executors.planning.plan import Row
 from workbench.graph.ssa import (
     ALL_REDUCE,
@@ -85,21 +86,27 @@ def _at(node: Node, error: EnforceNotMet) -> EnforceNotMet:
 
 
 def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
-    """Parts and results of all members as one array per device, if they lie one after the other."""
-    spans = []
-    for refs in (row.ins, row.outs):
-        for device in zip(*refs, strict=True):
-            first, *others = device
-            ends = [ref.offset + -(-ref.nbytes // 64) * 64 for ref in device]
-            if any(ref.root is not first.root for ref in others) or any(
-                end != ref.offset for end, ref in zip(ends[:-1], others, strict=True)
-            ):
-                return None
-            itemsize = first.dtype.itemsize
-            count = (ends[-1] - first.offset) // itemsize
-            spans.append(context.flat(Ref(first.root, first.offset, (count,), (itemsize,), first.dtype)))
-    half = len(spans) // 2
-    return spans[:half], spans[half:]
+    """Parts and results of all members as one array per device, if they lie one after the other, in whatever order."""
+    spans = [_span(device) for refs in (row.ins, row.outs) for device in zip(*refs, strict=True)]
+    orders = {order for order, _ in spans}
+    if len(orders) > 1 or None in orders:
+        return None
+    flats = [context.flat(ref) for _, ref in spans if ref is not None]
+    half = len(flats) // 2
+    return flats[:half], flats[half:]
+
+
+def _span(refs: Sequence[Ref]) -> tuple[tuple[int, ...] | None, Ref | None]:
+    """The order in which members lie, and all of them as one array; None and None if something lies in between."""
+    order = tuple(sorted(range(len(refs)), key=lambda number: refs[number].offset))
+    first = refs[order[0]]
+    ends = [refs[number].offset + aligned(refs[number].nbytes) for number in order]
+    follow = all(end == refs[number].offset for end, number in zip(ends, order[1:]))
+    if not follow or any(ref.root is not first.root for ref in refs):
+        return None, None
+    itemsize = first.dtype.itemsize
+    count = (ends[-1] - first.offset) // itemsize
+    return order, Ref(first.root, first.offset, (count,), (itemsize,), first.dtype)
 
 
 def _exchange_rows(node: Node, context: Context) -> None:

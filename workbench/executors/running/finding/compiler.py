@@ -38,6 +38,7 @@ class Compiler:
         program: does not change any more.
         data_parallel: the devices train together.
         native: there are kernels for the devices.
+        threads: at most so many run a step, where the execution strategy allows for more.
 
     Raises:
         EnforceNotMet: the program is not well formed; names operator, variable and line.
@@ -51,10 +52,11 @@ class Compiler:
         execution: ExecutionStrategy,
         data_parallel: bool,
         native: bool,
+        threads: int,
     ) -> None:
         check_program(program)
         self.program, self.places, self.settings, self.execution = program, places, settings, execution
-        self.data_parallel, self.native = data_parallel, native
+        self.data_parallel, self.native, self._most_threads = data_parallel, native, threads
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
@@ -83,7 +85,7 @@ class Compiler:
         """
         graph = self.graph(fetches, fed.active, observed)
         _require_feeds(graph, fed)
-        threads = 1 if observed else self.execution.num_threads
+        threads = 1 if observed else self._threads
         memory_options = OBSERVED if observed else self._memory_options()
         return make_plan(graph, specs_of(fed), threads, memory_options, given, self._has_kernels)
 
@@ -92,8 +94,11 @@ class Compiler:
     ) -> OpenPlan:  # fmt: skip
         """The plan for feeds of which some dimensions are open."""
         graph = self.graph(fetches, fed.active)
-        threads = self.execution.num_threads
-        return plan_openly(dims, graph, threads, self._memory_options(), given, self._has_kernels)
+        return plan_openly(dims, graph, self._threads, self._memory_options(), given, self._has_kernels)
+
+    @property
+    def _threads(self) -> int:
+        return min(self.execution.num_threads, self._most_threads)
 
     @property
     def _has_kernels(self) -> Callable[[Node, Specs], bool] | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from workbench.framework.values.spec import DENSE
+from workbench.graph.passes.coalesce import in_order_of_travel
 from workbench.graph.passes.rewrite import NodePositions, join
 from workbench.graph.ssa import FUSED_UPDATE, Graph, Node, Slot, Value, is_update
 
 SHARED = "LearningRate"  # the slot whose value has to be the same
+GRADIENT = "Grad"
 
 
 class FuseOptimizer:
@@ -28,6 +30,8 @@ class FuseOptimizer:
                 by_kind.setdefault(_kind(node), []).append(node)
         positions = NodePositions(graph, (node for nodes in by_kind.values() for node in nodes))
         runs = [run for nodes in by_kind.values() for run in positions.runs(nodes) if len(run) > 1]
+        if graph.settings.num_trainers > 1:
+            return join(graph, [(run, _joined(_as_they_travel(graph, run))) for run in runs])
         return join(graph, [(run, _joined(run)) for run in runs])
 
 
@@ -54,6 +58,18 @@ def _trait(slot: str, value: Slot) -> Hashable:
     if value is None:
         return None
     return value if slot == SHARED else value.spec.dtype
+
+
+def _as_they_travel(graph: Graph, members: list[Node]) -> list[Node]:
+    """In the order in which gradients are summed over processes: those that travel together lie one after the other."""
+    order = in_order_of_travel(graph)
+
+    def number(node: Node) -> int:
+        slots = zip(node.record.inputs, node.inputs, strict=True)
+        gradient = next((value for slot, value in slots if slot.name == GRADIENT), None)
+        return order.get(gradient, len(order)) if isinstance(gradient, Value) else len(order)
+
+    return sorted(members, key=number)
 
 
 def _joined(members: list[Node]) -> Node:

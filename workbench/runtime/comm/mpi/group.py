@@ -25,7 +25,6 @@ Objects travel as arrays of bytes: JSON, made by who sends them.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Sequence
 from functools import cached_property
@@ -42,6 +41,7 @@ from workbench.runtime.comm.mpi.relay import begin_relaying
 from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
 from workbench.runtime.comm.mpi.window import Window
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
+from workbench.runtime.devices import processors
 
 PATIENCE = 1800.0  # seconds a group waits for its members unless it is told otherwise, as PyTorch and Paddle do
 
@@ -88,13 +88,15 @@ class ProcessGroup:
 
     Attributes:
         ranks, timeout: see above.
+        processors: how many this one may take while the others on this machine take as many.
     """
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float = PATIENCE) -> None:
         self._comm, self.ranks, self.timeout = comm, tuple(ranks), timeout
         window = Window(comm)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else comm.size
-        crowded = len(window.nodes.beside(comm.rank)) > cores
+        beside, cores = len(window.nodes.beside(comm.rank)), window.nodes.processors
+        self.processors = min(processors(), max(1, cores // beside))
+        crowded = beside > cores
         self.channel = Channel(window, [self.member(rank) for rank in range(comm.size)], crowded)
         self._relay = begin_relaying(window, self.channel.give_up)
         self._meeting: GroupWork | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from workbench.config import get_flag
 from workbench.errors import InvalidArgument
+from workbench.runtime.devices import processors
+
+_MOST_PROCESSORS = 4096  # of a machine that are told apart
 
 
 class NodeLayout:
@@ -22,10 +26,12 @@ class NodeLayout:
         here: a communicator of the processes on this machine, in the order of their ranks.
         leaders: one of the leaders; None on other processes.
         leader_of: by rank, the leader of its machine.
+        processors: on which those of this machine may run, all of them together.
     """
 
     def __init__(self, comm: Any) -> None:
         self.here = _sharing_memory(comm)
+        self.processors = _processors_of_all(self.here)
         own = np.array([comm.rank], np.int64)
         self.here.Bcast(own, 0)
         leaders = np.empty(comm.size, np.int64)
@@ -74,6 +80,19 @@ class NodeLayout:
         self.here.Free()
         if self.leaders is not None:
             self.leaders.Free()
+
+
+def _processors_of_all(comm: Any) -> int:
+    """Of the processes on a machine; processes that are bound may each have others."""
+    from mpi4py import MPI
+
+    if not hasattr(os, "sched_getaffinity"):
+        return processors()
+    own = np.zeros(_MOST_PROCESSORS, np.uint8)
+    own[[number for number in os.sched_getaffinity(0) if number < _MOST_PROCESSORS]] = 1
+    every = np.zeros_like(own)
+    comm.Allreduce(own, every, MPI.MAX)
+    return max(1, int(every.sum()))
 
 
 def _sharing_memory(comm: Any) -> Any:

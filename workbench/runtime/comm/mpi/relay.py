@@ -83,6 +83,7 @@ class LeaderLink:
             del self._sending[0]
         if self._sending or self._is_last_sent:
             return False
+        self._window.barrier()  # what came is seen here before words are read that are to tell of it
         fences = [segment.words[Word.FENCE] for segment in self._here]  # before the words that they make seen
         words = self._seen()
         words[:, Word.FENCE] = fences  # one that has come since goes with the next update
