@@ -6,6 +6,7 @@ what comes behind a step that has failed, as ranks do.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,7 +30,10 @@ ROWS = 4
 
 
 class Near(ClusterExecutor):
-    """Makes the steps in this process; `most` is how many were under way at once."""
+    """Makes the steps in this process; `most` is how many were under way at once.
+
+    It says that a step took `slow` seconds where its group has a number in there, else next to nothing.
+    """
 
     def __init__(self, program: Any) -> None:
         self.program, self._executor, self._scope = program, Executor(), static.Scope()
@@ -37,6 +41,8 @@ class Near(ClusterExecutor):
         self._own.lr_schedulers.update({name: ConstantRate(rate) for name, rate in self.rates().items()})
         self._waiting: list[Any] = []
         self.most, self.sent, self.is_broken = 0, [], False
+        self.slow: dict[int, float] = {}
+        self._received = itertools.count()
 
     device_count, _is_here = 1, False
 
@@ -56,6 +62,7 @@ class Near(ClusterExecutor):
 
     def receive(self, sent: Sent) -> Outcome:
         values: list[Any] = []
+        seconds = self.slow.get(next(self._received), 1e-8) * sent.steps
         for _ in range(sent.steps):
             feed, rates = self._waiting.pop(0)
             try:
@@ -65,8 +72,8 @@ class Near(ClusterExecutor):
             except Exception as error:
                 self.is_broken = True
                 del self._waiting[: sent.steps - len(values) - 1]
-                return Outcome(values, 1e-6, error)
-        return Outcome(values, 1e-6, None)
+                return Outcome(values, seconds, error)
+        return Outcome(values, seconds, None)
 
     def _step(self, feed: Any, rates: Any, fetched: Any) -> Any:
         for name, rate in rates.items():
@@ -160,6 +167,15 @@ def test_what_comes_out_is_what_one_step_after_the_other_gives(
 def test_steps_are_sent_in_ever_larger_groups_across_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, near, *_ = trained(monkeypatch, True, epochs=100, data=list(Batches(1)))
     assert run.wait(60).step == 100 and max(near.sent) > 20 and len(near.sent) < 12
+
+
+def test_who_stops_waits_for_few_steps_even_if_they_have_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, near, *_ = trained(monkeypatch, True, epochs=400, data=list(Batches(5)), paused=True)
+    near.slow = {12: 0.02}
+    run.resume()
+    assert run.wait(100).step == 2000
+    assert near.most <= 200 and max(near.sent) <= 100
+    assert max(near.sent[:12]) > 10 >= max(near.sent[14:22]), near.sent
 
 
 def test_a_run_goes_on_by_exactly_as_many_steps_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

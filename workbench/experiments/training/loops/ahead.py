@@ -1,6 +1,8 @@
 """A training loop whose steps are made elsewhere: they are sent many at a time, before those behind them are known.
 
-Sent are as many as take a twentieth of a second, and that twice over, so that nobody waits for the next ones. Where
+Sent are as many as take a twentieth of a second, and that twice over, so that nobody waits for the next ones. Whoever
+stops or holds the run waits for all that was sent, and steps may take many times as long from one moment to the next,
+where ranks wait for cores; so there are never more than can be waited for if all take as long as slow ones. Where
 somebody wants to see what a step has left behind - to save, to evaluate, to hold, to follow a metric - nothing is
 sent beyond that step until it has been made: there everything is as if steps were made one at a time.
 """
@@ -22,6 +24,9 @@ from workbench.parallel.cluster.trained import ClusterExecutor, Outcome, Sent
 
 _TOGETHER_S = 0.05  # seconds that steps sent together should take: their losses come back together
 _SENT = 2  # so many times
+_MOST = 100  # steps that are sent together: so few are waited for even if each waits for a core
+_LONGEST_S = 0.2  # seconds they take at most if they are as slow as the slowest lately
+_LATELY = 8  # times that steps were sent
 _GROWTH = 4  # by which more are sent together than the last time, at most
 _BYTES = 32 << 20  # of batches that are sent together, at most
 
@@ -129,6 +134,7 @@ class _Sender:
         self._step, self._done = run.step, loop.done  # of those that were taken
         self._flights: deque[tuple[Sent | None, list[_Step | _PassEnd]]] = deque()
         self._together = 1
+        self._slow: deque[float] = deque(maxlen=_LATELY)  # seconds a step took, of those sent together lately
         self._waits = False  # for all that was sent, before more is
         self._trouble: BaseException | None = None  # of the loader, behind all that was sent
         self.is_at_rest = True
@@ -165,8 +171,10 @@ class _Sender:
 
     def _measure(self, outcome: Outcome) -> None:
         if outcome.values:
-            wanted = int(_TOGETHER_S * len(outcome.values) / max(outcome.seconds, 1e-9))
-            self._together = max(1, min(wanted, _GROWTH * self._together))
+            each = max(outcome.seconds, 1e-9) / len(outcome.values)
+            self._slow.append(each)
+            wanted = min(_TOGETHER_S / each, _LONGEST_S / max(self._slow), _MOST)
+            self._together = max(1, min(int(wanted), _GROWTH * self._together))
 
     def _send(self) -> None:
         self._waits = self._waits and bool(self._flights)
