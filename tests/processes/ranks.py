@@ -7,7 +7,8 @@
     assert found.code == 0 and found.outputs == ["0\\n", "1\\n"]
 
 The script is text, run as `__main__` under `python -m mpi4py`; its ranks' outputs are kept apart. Whatever happens the
-job is over after `timeout` seconds, and nothing of it is left: what is, is killed and told in `orphans`.
+job is over after `timeout` seconds, or when the tests end, and nothing of it is left: what is, is killed and told in
+`orphans`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sysconfig
 import tempfile
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -35,6 +37,13 @@ _OPEN_MPI = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMPI_MCA_osc": "^ucx",
 }
+# Becomes a command that the system asks to end when whoever started it is gone (prctl 1 is PR_SET_PDEATHSIG).
+_ENDING_WITH_US = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 _GRACE = 5.0  # seconds a job that is asked to end has for it
 
 
@@ -93,6 +102,13 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, **_OPEN_MPI, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **more}
 
 
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """A command, of a path and arguments, that does not outlive the tests; where the system can see to it."""
+    if not sys.platform.startswith("linux"):
+        return list(command)
+    return [sys.executable, "-SEc", _ENDING_WITH_US, str(os.getpid()), *command]
+
+
 def run_ranks(
     script: str,
     ranks: int = 2,
@@ -114,10 +130,14 @@ def run_ranks(
         command += [str(Path(__file__).with_name("rank_main.py")), folder, str(timeout), str(path), *args]
         begin = time.monotonic()
         process = subprocess.Popen(
-            command, env=environment(**variables), cwd=folder, start_new_session=True,
+            ending_with_us(command), env=environment(**variables), cwd=folder, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        said, in_time = _communicate(process, timeout)
+        try:
+            said, in_time = _communicate(process, timeout)
+        except BaseException:  # the tests are interrupted
+            _left_of(process.pid, 0.0)
+            raise
         seconds = time.monotonic() - begin
         orphans = _left_of(process.pid)
         outputs, errors = ([_text(Path(folder) / f"{rank}.{kind}") for rank in range(ranks)] for kind in ("out", "err"))
@@ -140,9 +160,9 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _left_of(session: int) -> list[str]:
-    """What is left of a session after a moment; it is killed."""
-    until = time.monotonic() + 2.0
+def _left_of(session: int, patience: float = 2.0) -> list[str]:
+    """What is left of a session after so many seconds; it is killed."""
+    until = time.monotonic() + patience
     while (members := _members(session)) and time.monotonic() < until:
         time.sleep(0.05)
     for pid in members:

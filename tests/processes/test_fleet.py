@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.ranks import ROOT, require_mpi
+from tests.processes.ranks import ROOT, ending_with_us, require_mpi
 
 pytestmark = pytest.mark.processes
 
@@ -30,8 +30,8 @@ def launched(folder: Path, options: list[str], program: str, *arguments: str) ->
     require_mpi()
     command = [sys.executable, "-m", "workbench.distributed.launch", *options, "--log_dir", str(folder / "log")]
     done = subprocess.run(
-        [*command, str(PROGRAMS / program), *arguments], cwd=folder, env=environment(), capture_output=True, text=True,
-        timeout=LIMIT, check=False,
+        ending_with_us([*command, str(PROGRAMS / program), *arguments]), cwd=folder, env=environment(),
+        capture_output=True, text=True, timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

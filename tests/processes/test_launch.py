@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes.ranks import ending_with_us
 from workbench.parallel.launch.mpiexec import find_launcher, launcher_path
 
 pytest.importorskip("mpi4py")
@@ -36,7 +37,7 @@ def started(folder: Path, script: str, *options: str, **variables: str) -> Itera
     (folder / "train.py").write_text(script)
     command = [sys.executable, "-m", "workbench", "launch", *options, "train.py", "--lr", "0.1"]
     process = subprocess.Popen(
-        command,
+        ending_with_us(command),
         cwd=folder,
         env={**os.environ, "TMPDIR": str(folder), **variables},
         stdout=subprocess.PIPE,

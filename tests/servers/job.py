@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.processes.ranks import ROOT, environment, require_mpi
+from tests.processes.ranks import ROOT, ending_with_us, environment, require_mpi
 
 _BEGIN = """
 import json, os, sys, time
@@ -161,8 +161,8 @@ def launched(
     command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(folder / "log")]
     command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
     process = subprocess.Popen(
-        command, env=environment(RESULTS=str(folder), **variables), cwd=ROOT, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        ending_with_us(command), env=environment(RESULTS=str(folder), **variables), cwd=ROOT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
         yield process
