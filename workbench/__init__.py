@@ -10,6 +10,7 @@ from workbench.facade import FRAMEWORK as _FRAMEWORK
 from workbench.facade import MODULES as _MODULES
 from workbench.facade import TENSOR as _TENSOR
 from workbench.facade import lazy as _lazy
+from workbench.framework.folder import find_beside as _find_beside
 from workbench.framework.keywords import suggest_in_scripts as _suggest_in_scripts
 from workbench.framework.op.compiled import load_on_demand as _load_compiler
 from workbench.framework.op.record import load_on_demand as _load_ops
@@ -20,7 +21,7 @@ from workbench.version import __version__ as __version__
 
 _root = _Path(__file__).resolve().parent.parent
 if (_root / "pyproject.toml").is_file() and (_root / "magics" / "__init__.py").is_file():
-    __path__.append(str(_root))  # source checkout: magics/ and assets/ sit beside this package
+    _find_beside(__name__, _root, ("assets", "magics"))  # a source checkout
 del _Path, _root
 
 _suggest_in_scripts()
