@@ -31,7 +31,7 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 class _Fans(Initializer):
     """Initializers whose spread depends on the fans; a fan given as None is taken from the shape."""
 
-    def __init__(self, fan_in: float | None, fan_out: float | None) -> None:
+    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:
         for what, fan in (("fan_in", fan_in), ("fan_out", fan_out)):
             if fan is not None and finite_number(type(self).__name__, what, fan) <= 0:
                 raise InvalidArgument(f"{type(self).__name__} takes a {what} above 0, got {fan}")
@@ -68,9 +68,6 @@ class XavierUniform(_Fans):
         (-1, 2)
     """
 
-    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:
-        super().__init__(fan_in, fan_out)
-
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return _uniform(math.sqrt(6.0 / max(sum(self.spread(shape)), 1)))
 
@@ -86,16 +83,19 @@ class XavierNormal(_Fans):
         (-1, 2)
     """
 
-    def __init__(self, fan_in: float | None = None, fan_out: float | None = None, name: str | None = None) -> None:
-        super().__init__(fan_in, fan_out)
-
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return _normal(math.sqrt(2.0 / max(sum(self.spread(shape)), 1)))
 
 
 class _Kaiming(_Fans):
-    def __init__(self, fan_in: float | None, negative_slope: float, nonlinearity: str) -> None:
-        super().__init__(fan_in, None)
+    def __init__(
+        self,
+        fan_in: float | None = None,
+        negative_slope: float = 0.0,
+        nonlinearity: str = "relu",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(fan_in)
         self.negative_slope, self.nonlinearity = negative_slope, nonlinearity
         self.gain = calculate_gain(nonlinearity, negative_slope)
 
@@ -117,15 +117,6 @@ class KaimingUniform(_Kaiming):
         (-1, 2)
     """
 
-    def __init__(
-        self,
-        fan_in: float | None = None,
-        negative_slope: float = 0.0,
-        nonlinearity: str = "relu",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(fan_in, negative_slope, nonlinearity)
-
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return _uniform(math.sqrt(3.0) * self.std(shape))
 
@@ -140,15 +131,6 @@ class KaimingNormal(_Kaiming):
         >>> y.shape
         (-1, 2)
     """
-
-    def __init__(
-        self,
-        fan_in: float | None = None,
-        negative_slope: float = 0.0,
-        nonlinearity: str = "relu",
-        name: str | None = None,
-    ) -> None:
-        super().__init__(fan_in, negative_slope, nonlinearity)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return _normal(self.std(shape))

@@ -75,19 +75,16 @@ class Initializer:
         return f"{type(self).__name__}({fields})"
 
 
-def finite_number(owner: str, what: str, value: Any) -> float:
+def _number(owner: str, what: str, value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise InvalidType(f"{owner} takes a number as {what}, got {value!r}")
-    if not math.isfinite(value):
+    return value
+
+
+def finite_number(owner: str, what: str, value: Any) -> float:
+    if not math.isfinite(_number(owner, what, value)):
         raise InvalidArgument(f"{owner} takes a finite {what}, got {value}")
     return float(value)
-
-
-def _deviation(owner: str, value: Any) -> float:
-    std = finite_number(owner, "std", value)
-    if std < 0:
-        raise InvalidArgument(f"{owner} takes a standard deviation of at least 0, got {std}")
-    return std
 
 
 class Constant(Initializer):
@@ -102,9 +99,7 @@ class Constant(Initializer):
     """
 
     def __init__(self, value: float = 0.0) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise InvalidType(f"Constant takes a number as value, got {value!r}")
-        self.value = value
+        self.value = _number("Constant", "value", value)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return FILL_CONSTANT.type, {"value": float(self.value) if dtype.is_float else int(self.value)}
@@ -130,7 +125,17 @@ class Uniform(Initializer):
         return UNIFORM_RANDOM.type, {"min": self.low, "max": self.high}
 
 
-class Normal(Initializer):
+class _Gaussian(Initializer):
+    """A normal distribution; which part of it counts, a subclass says by its op."""
+
+    def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> None:
+        owner = type(self).__name__
+        self.mean, self.std = finite_number(owner, "mean", mean), finite_number(owner, "std", std)
+        if self.std < 0:
+            raise InvalidArgument(f"{owner} takes a standard deviation of at least 0, got {self.std}")
+
+
+class Normal(_Gaussian):
     """Normal with the given mean and standard deviation.
 
     Example:
@@ -141,14 +146,11 @@ class Normal(Initializer):
         (-1, 2)
     """
 
-    def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> None:
-        self.mean, self.std = finite_number("Normal", "mean", mean), _deviation("Normal", std)
-
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return GAUSSIAN_RANDOM.type, {"mean": self.mean, "std": self.std}
 
 
-class TruncatedNormal(Initializer):
+class TruncatedNormal(_Gaussian):
     """Normal, cut off two (untruncated) standard deviations from the mean.
 
     Example:
@@ -158,9 +160,6 @@ class TruncatedNormal(Initializer):
         >>> y.shape
         (-1, 2)
     """
-
-    def __init__(self, mean: float = 0.0, std: float = 1.0, name: str | None = None) -> None:
-        self.mean, self.std = finite_number("TruncatedNormal", "mean", mean), _deviation("TruncatedNormal", std)
 
     def op(self, shape: Shape, dtype: DType) -> tuple[str, dict[str, Any]]:
         return TRUNCATED_GAUSSIAN_RANDOM.type, {"mean": self.mean, "std": self.std}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from workbench.builders.initializers.initializer import Normal
 from workbench.builders.layer import LayerBuilder, building
-from workbench.builders.param_attr import required_attr, to_attr
+from workbench.builders.nn.filters import Channels, require_input
+from workbench.builders.param_attr import required_attr
 from workbench.errors import InvalidArgument
 from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
@@ -59,18 +58,12 @@ def conv2d(
     """
     with building("conv2d", name) as layer:
         activate = layer.activation(act)
-        count, parts, channels = _counts("conv2d", input, num_filters, groups, data_format)
-        if count % parts:
-            raise InvalidArgument(f"conv2d: {count} filters cannot be divided into {parts} groups")
-        height, width = _window("conv2d", filter_size)
-        w = layer.parameter(
-            required_attr(param_attr, "param_attr", "conv2d"),
-            [count, channels // parts, height, width],
-            input.dtype,
-            default=Normal(0.0, math.sqrt(2.0 / (height * width * channels))),
-        )
+        channels = _whole_groups("conv2d", input, num_filters, groups, data_format)
+        window = _window("conv2d", filter_size)
+        w = channels.filter(layer, required_attr(param_attr, "param_attr", "conv2d"), window, input.dtype)
+        parts = channels.groups
         out = ops.conv2d(input, w, None, stride, padding, dilation, parts, data_format=data_format, name=layer.name)
-        return activate(_add_bias(layer, out, bias_attr, count, data_format))
+        return activate(_add_bias(layer, out, channels, bias_attr, data_format))
 
 
 def conv2d_transpose(
@@ -112,20 +105,19 @@ def conv2d_transpose(
     """
     with building("conv2d_transpose", name) as layer:
         activate = layer.activation(act)
-        count, parts, channels = _counts("conv2d_transpose", input, num_filters, groups, data_format)
-        if count % parts:
-            raise InvalidArgument(f"conv2d_transpose: {count} filters cannot be divided into {parts} groups")
+        channels = _whole_groups("conv2d_transpose", input, num_filters, groups, data_format)
         if filter_size is None:
             filter_size = _filter_for(input, output_size, padding, stride, dilation, data_format)
-        w = layer.parameter(
+        attr, window = (
             required_attr(param_attr, "param_attr", "conv2d_transpose"),
-            [channels, count // parts, *_window("conv2d_transpose", filter_size)],
-            input.dtype,
+            _window("conv2d_transpose", filter_size),
         )
+        w = channels.transposed_filter(layer, attr, window, input.dtype)
+        parts = channels.groups
         out = ops.conv2d_transpose(
             input, w, None, stride, padding, 0, dilation, parts, output_size, data_format, layer.name
         )
-        return activate(_add_bias(layer, out, bias_attr, count, data_format))
+        return activate(_add_bias(layer, out, channels, bias_attr, data_format))
 
 
 def deform_conv2d(
@@ -172,25 +164,27 @@ def deform_conv2d(
     """
     tell_without_effect("deform_conv2d", {"im2col_step": im2col_step != 1})
     with building("deformable_conv", name) as layer:
-        count, parts, channels = _counts("deform_conv2d", x, num_filters, groups, "NCHW")
+        channels = _channels("deform_conv2d", x, num_filters, groups, "NCHW")
         for what, given in (("offset", offset), ("mask", mask)):
             if not isinstance(given, Variable) and not (what == "mask" and given is None):
                 raise not_a_variable(f"deform_conv2d takes a Variable as {what}", given)
-        height, width = _window("deform_conv2d", filter_size)
-        w = layer.parameter(
-            required_attr(weight_attr, "weight_attr", "deform_conv2d"),
-            [count, channels // parts, height, width],
-            x.dtype,
-            default=Normal(0.0, math.sqrt(2.0 / (height * width * channels))),
-        )
+        window = _window("deform_conv2d", filter_size)
+        w = channels.filter(layer, required_attr(weight_attr, "weight_attr", "deform_conv2d"), window, x.dtype)
+        parts = channels.groups
         out = deformed(x, offset, w, None, stride, padding, dilation, deformable_groups, parts, mask, layer.name)
-        return _add_bias(layer, out, bias_attr, count, "NCHW")
+        return _add_bias(layer, out, channels, bias_attr, "NCHW")
 
 
-def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> tuple[int, int, int]:
-    """(filters, groups, channels of the input)."""
-    if not isinstance(x, Variable):
-        raise not_a_variable(f"{layer} takes a Variable as input", x)
+def _whole_groups(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> Channels:
+    """The channels of a layer every group of which makes as many."""
+    channels = _channels(layer, x, filters, groups, data_format)
+    if channels.filters % channels.groups:
+        raise InvalidArgument(f"{layer}: {channels.filters} filters cannot be divided into {channels.groups} groups")
+    return channels
+
+
+def _channels(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> Channels:
+    require_input(layer, x)
     if data_format not in ("NCHW", "NHWC"):
         raise InvalidArgument(f"{layer} takes 'NCHW' or 'NHWC' as data_format, got {data_format!r}")
     if x.ndim != 4:
@@ -202,7 +196,7 @@ def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> 
         raise InvalidArgument(f"{layer} takes at least one filter and one group, got {count} and {parts}")
     if channels < 0 or channels % parts:
         raise InvalidArgument(f"{layer}: the number of channels is known and a multiple of groups={parts}, got {x!r}")
-    return count, parts, channels
+    return Channels(count, parts, channels)
 
 
 def _window(layer: str, filter_size: Any) -> list[int]:
@@ -231,10 +225,9 @@ def _filter_for(x: Variable, wanted: Any, padding: Any, stride: Any, dilation: A
     return sizes
 
 
-def _add_bias(layer: LayerBuilder, x: Variable, bias_attr: Any, count: int, data_format: str) -> Variable:
-    attr = to_attr(bias_attr, "bias_attr")
-    if attr is None:
+def _add_bias(layer: LayerBuilder, x: Variable, channels: Channels, bias_attr: Any, data_format: str) -> Variable:
+    b = channels.bias(layer, bias_attr, x.dtype)
+    if b is None:
         return x
-    b = layer.parameter(attr, [count], x.dtype, is_bias=True)
     column = reshape(b, [1, -1, 1, 1] if data_format == "NCHW" else [1, 1, 1, -1])
     return ADD(x, column, name=layer.name)

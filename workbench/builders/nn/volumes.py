@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from workbench.builders.initializers.initializer import Normal
-from workbench.builders.layer import LayerBuilder, building
-from workbench.builders.param_attr import required_attr, to_attr
+from workbench.builders.layer import building
+from workbench.builders.nn.filters import Channels, require_input
+from workbench.builders.param_attr import required_attr
 from workbench.errors import InvalidArgument
-from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
 from workbench.ops.arguments import one_int
 from workbench.ops.conv.convolutions import conv3d as ops
@@ -53,13 +51,11 @@ def conv3d(
     """
     with building("conv3d", name) as layer:
         activate = layer.activation(act)
-        count, parts, channels = _counts("conv3d", input, num_filters, groups, data_format)
+        channels = _channels("conv3d", input, num_filters, groups, data_format)
         window = triple("conv3d's filter_size", filter_size)
-        spread = Normal(0.0, math.sqrt(2.0 / (math.prod(window) * channels)))
-        shape = [count, channels // parts, *window]
-        w = layer.parameter(required_attr(param_attr, "param_attr", "conv3d"), shape, input.dtype, default=spread)
-        b = _bias(layer, bias_attr, count, input)
-        return activate(ops.conv3d(input, w, b, stride, padding, dilation, parts, data_format, layer.name))
+        w = channels.filter(layer, required_attr(param_attr, "param_attr", "conv3d"), window, input.dtype)
+        b = channels.bias(layer, bias_attr, input.dtype)
+        return activate(ops.conv3d(input, w, b, stride, padding, dilation, channels.groups, data_format, layer.name))
 
 
 def conv3d_transpose(
@@ -100,31 +96,25 @@ def conv3d_transpose(
     """
     with building("conv3d_transpose", name) as layer:
         activate = layer.activation(act)
-        count, parts, channels = _counts("conv3d_transpose", input, num_filters, groups, data_format)
+        channels = _channels("conv3d_transpose", input, num_filters, groups, data_format)
         if filter_size is None:
             raise InvalidArgument("conv3d_transpose takes a filter_size")
-        shape = [channels, count // parts, *triple("conv3d_transpose's filter_size", filter_size)]
-        w = layer.parameter(required_attr(param_attr, "param_attr", "conv3d_transpose"), shape, input.dtype)
-        b = _bias(layer, bias_attr, count, input)
+        window = triple("conv3d_transpose's filter_size", filter_size)
+        attr = required_attr(param_attr, "param_attr", "conv3d_transpose")
+        w = channels.transposed_filter(layer, attr, window, input.dtype)
+        b = channels.bias(layer, bias_attr, input.dtype)
         out = ops.conv3d_transpose(
-            input, w, b, stride, padding, 0, parts, dilation, output_size, data_format, layer.name
+            input, w, b, stride, padding, 0, channels.groups, dilation, output_size, data_format, layer.name
         )
         return activate(out)
 
 
-def _counts(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> tuple[int, int, int]:
-    """Filters, groups and channels."""
-    if not isinstance(x, Variable):
-        raise not_a_variable(f"{layer} takes a Variable as input", x)
+def _channels(layer: str, x: Any, filters: Any, groups: Any, data_format: str) -> Channels:
+    require_input(layer, x)
     count, parts = one_int(f"{layer}'s num_filters", filters), one_int(f"{layer}'s groups", groups or 1)
     channels = x.shape[-1 if data_format == "NDHWC" else 1] if x.ndim == 5 else -1
     if channels < 1 or channels % parts or count % parts or count < 1:
         raise InvalidArgument(
             f"{layer}: {channels} channels and {count} filters are divided into {parts} groups; input: {x!r}"
         )
-    return count, parts, channels
-
-
-def _bias(layer: LayerBuilder, bias_attr: Any, count: int, x: Variable) -> Variable | None:
-    attr = to_attr(bias_attr, "bias_attr")
-    return None if attr is None else layer.parameter(attr, [count], x.dtype, is_bias=True)
+    return Channels(count, parts, channels)
