@@ -45,7 +45,7 @@ def every_rewrite_keeps_the_bits(
         assert changed or types(graph) == before
         same_bits(plain, graph, start)
     graph = build(program, devices, fetches, **fields)
-    on = dict.fromkeys(("enable_auto_fusion", "fuse_bn_act_ops", "sequential_run"), True)
+    on = dict.fromkeys(("enable_auto_fusion", "fuse_bn_act_ops", "fused_attention", "sequential_run"), True)
     run_passes(graph, default_passes(settings(devices, **fields, **on)))
     check_graph(graph)
     same_bits(plain, graph, start)
@@ -130,6 +130,16 @@ def test_sparse_gradients_and_dropout() -> None:
         wb.optimizer.Adam(0.1).minimize(wb.mean(h * 2.0 + 1.0))
     every_rewrite_keeps_the_bits(main, 2, ["mean_0.tmp_0"])
     every_rewrite_keeps_the_bits(main, 3, ["mean_0.tmp_0"], reduce_strategy=REDUCE)
+
+
+def test_attention() -> None:
+    with building() as main:
+        x = wb.static.data("x", [None, 256, 8])
+        q, k, v = (wb.static.nn.fc(x, 8, num_flatten_dims=2) for _ in range(3))
+        mask = wb.assign(np.triu(np.full((256, 256), -1e9, np.float32), 1))
+        weights = F.softmax(wb.matmul(q, k, transpose_y=True) * 0.4 + mask)
+        wb.optimizer.Adam(0.1).minimize(wb.mean(wb.square(wb.matmul(weights, wb.tanh(v)))))
+    every_rewrite_keeps_the_bits(main, 2, ["mean_0.tmp_0"])
 
 
 # Random programs

@@ -660,7 +660,8 @@ def names_of(passes: list[Any]) -> list[str]:
 
 def test_the_default_pipeline() -> None:
     assert names_of(default_passes(settings())) == [
-        "dead_code", "recompute_late", "fuse_bn_add_act", "fuse_optimizer", "fuse_all_reduce", "order_collectives",
+        "dead_code", "recompute_late", "fuse_attention", "fuse_bn_add_act", "fuse_optimizer", "fuse_all_reduce",
+        "order_collectives",
     ]  # fmt: skip
 
 
@@ -680,13 +681,14 @@ def test_every_switch_adds_its_passes() -> None:
         "fuse_all_reduce_ops": {"fuse_all_reduce"},
         "fuse_all_optimizer_ops": {"fuse_optimizer"},
         "fuse_bn_add_act_ops": {"fuse_bn_add_act"},
+        "fused_attention": {"fuse_attention"},
     }.items():
         assert set(names_of(default_passes(settings(**{field: False})))) == always - gone, field
 
 
 def test_reduce_mode_joins_broadcasts_and_orders_nothing() -> None:
     pass_names = names_of(default_passes(settings(reduce_strategy=REDUCE)))
-    assert pass_names == ["dead_code", "recompute_late", "fuse_bn_add_act", "fuse_broadcast"]
+    assert pass_names == ["dead_code", "recompute_late", "fuse_attention", "fuse_bn_add_act", "fuse_broadcast"]
 
 
 def test_drawings_are_written_at_three_points(tmp_path: Path) -> None:

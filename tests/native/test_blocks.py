@@ -15,6 +15,7 @@ from workbench.runtime.native.blocks import blocks_along, blocks_of, with_own_me
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.reach.divide import DIVISIONS, borders
+from workbench.runtime.words.attention import backward_memory, forward_memory
 from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 
 F = np.float32
@@ -116,7 +117,27 @@ def take_rows() -> Row:
     return [floats(6, 20, 37), labels(9, 20), out, 6, 20, 9, 37, -1], [out]
 
 
+def attention(masked: bool, gradients: bool) -> Row:
+    n0, n1, m, n, d, e = 6, 6, 6 * 48, 70, 9, 11
+    q, k, v, g = floats(n0, n1, m, d), floats(n0, n1, n, d), floats(n0, n1, n, e), floats(n0, n1, m, e)
+    mask = np.broadcast_to(np.triu(np.full((m, n), -1e9, F), 1), (n0, n1, m, n)) if masked else None
+    given = [q, 4 * d, 4, k, 4 * d, 4, v, 4 * e, 4, mask, 4 * n]
+    if gradients:
+        outs = [empty(*x.shape) for x in (q, k, v)]
+        gq, gk, gv = outs
+        given += [g, 4 * e, 4, gq, 4 * d, gk, 4 * d, 4, gv, 4 * e]
+        arrays, memory = [q, k, v, mask, g, *outs], backward_memory(n, d, e)
+    else:
+        outs = [empty(*g.shape)]
+        given += [*outs, 4 * e]
+        arrays, memory = [q, k, v, mask, *outs], forward_memory(n, d, e)
+    loops = [w for a, size in enumerate((n0, n1)) for w in (size, *(0 if x is None else x.strides[a] for x in arrays))]
+    return [*given, m, n, d, e, 0.3, 0, empty(memory + 16), *loops], outs
+
+
 ROWS: dict[str, list[Callable[[], Row]]] = {
+    "attention": [lambda: attention(False, False), lambda: attention(True, False)],
+    "attention_grad": [lambda: attention(False, True), lambda: attention(True, True)],
     "product": [lambda: product(False), lambda: product(True)],
     "gemm_batch": [gemm_batch],
     "sum_rows": [lambda: rows_to(3)],

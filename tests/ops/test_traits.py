@@ -15,6 +15,7 @@ from workbench.framework.op.record import OPS, Op, find_op
 from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import Spec
 from workbench.framework.values.views import Strided
+from workbench.ops.loss.fused_attention import FUSED_ATTENTION
 
 Layout = Callable[[np.ndarray], np.ndarray]
 OTHER_STREAM = RandomStream(seed=8, op=3, place=0, step=6)
@@ -143,14 +144,16 @@ def test_what_is_replicated_does_not_follow_from_the_first_input(case: C.Case) -
 
 @over(lambda op: op.is_product)
 def test_a_product_is_linear_in_both_operands_and_adds_up(case: C.Case) -> None:
-    x, y, *rest = case.arrays()
-    (out,) = C.run_forward(case.op, [x, y, *rest], case.full_attrs)
-    for scaled in ([2 * x, y], [x, 2 * y]):
-        (product,) = C.run_forward(case.op, [*scaled, *rest], case.full_attrs)
+    """Where weights are made of two operands first, in the third."""
+    arrays = case.arrays()
+    (out,) = C.run_forward(case.op, arrays, case.full_attrs)
+    for number in (0, 1) if case.op is not FUSED_ATTENTION else (2,):
+        scaled = [2 * a if i == number else a for i, a in enumerate(arrays)]
+        (product,) = C.run_forward(case.op, scaled, case.full_attrs)
         np.testing.assert_array_equal(product, 2 * out)
     assert case.op.cost is not None
-    cost = case.op.estimate(C.specs_of([x, y, *rest]), C.specs_of([out]), case.full_attrs)
-    assert cost.flops >= 2 * max(a.size for a in (x, y, out))
+    cost = case.op.estimate(C.specs_of(arrays), C.specs_of([out]), case.full_attrs)
+    assert cost.flops >= 2 * max(a.size for a in (*arrays[:2], out))
 
 
 def test_an_activation_is_element_wise_and_its_gradient_knows_what_it_reads() -> None:

@@ -65,9 +65,9 @@ class BuildStrategy(Options):
     be changed again.
 
     Some fields are decided at compile time if they were never set: `fuse_all_reduce_ops` reads True, and is on except
-    in Reduce mode; `fuse_broadcast_ops` reads True, and is on in Reduce mode only; `fuse_all_optimizer_ops` and
-    `memory_optimize` read None (which is false in a condition) and are on, the former except in Reduce mode, as both
-    leave every bit of the results as it is.
+    in Reduce mode; `fuse_broadcast_ops` reads True, and is on in Reduce mode only; `fuse_all_optimizer_ops`,
+    `fused_attention` and `memory_optimize` read None (which is false in a condition) and are on, the first except in
+    Reduce mode, as all three leave every bit of the results as it is.
 
     Example:
         >>> wb.enable_static()
@@ -107,6 +107,13 @@ class BuildStrategy(Options):
     fuse_bn_act_ops = Option(False, switch(), "graph", "Makes one operation of batch_norm and the activation after it")
     fuse_bn_add_act_ops = Option(
         True, switch(), "graph", "Makes one operation of batch_norm, an addition and the activation after them"
+    )
+    fused_attention = Option(
+        None,
+        optional(switch()),
+        "graph",
+        "Makes one operation of the products and the softmax of attention, which keeps no scores. None: where that is "
+        "quicker, for 256 keys and more; the results are the same bits",
     )
     fuse_all_reduce_ops = Option(
         True,
@@ -194,7 +201,6 @@ class BuildStrategy(Options):
     fuse_adamw = Option(False, switch(), "notice", "fuse_all_optimizer_ops also covers AdamW")
     fuse_relu_depthwise_conv = Option(False, switch(), "notice", _NO_KERNEL)
     fuse_gemm_epilogue = Option(False, switch(), "notice", _NO_KERNEL)
-    fused_attention = Option(False, switch(), "notice", _NO_KERNEL)
     fused_feedforward = Option(False, switch(), "notice", _NO_KERNEL)
     build_cinn_pass = Option(False, switch(), "notice", "there is no CINN compiler here")
     allow_cuda_graph_capture = Option(False, switch(), "notice", "CPU devices have no CUDA graphs")
@@ -325,6 +331,7 @@ class Settings:
     fuse_all_reduce_ops: bool
     fuse_all_optimizer_ops: bool
     fuse_broadcast_ops: bool
+    fused_attention: bool | None
     sync_batch_norm: bool
     memory_optimize: bool
     enable_inplace: bool

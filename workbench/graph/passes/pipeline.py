@@ -15,6 +15,7 @@ from workbench.graph.passes.dead_code import DeadCode
 from workbench.graph.passes.draw import Draw
 from workbench.graph.passes.fusion.add_act import FuseAddAct
 from workbench.graph.passes.fusion.all_reduce import FuseAllReduce
+from workbench.graph.passes.fusion.attention import FuseAttention
 from workbench.graph.passes.fusion.bn_act import FuseBnAct, FuseBnAddAct
 from workbench.graph.passes.fusion.broadcast import FuseBroadcast
 from workbench.graph.passes.fusion.elementwise_chains import ElementwiseChains
@@ -57,6 +58,7 @@ def default_passes(settings: Settings, joins: Callable[[Node], bool] | None = No
         (s.sync_batch_norm, SyncBatchNorm()),
         (True, DeadCode()),
         (True, RecomputeLate()),
+        (s.fused_attention is not False, FuseAttention(joins is not None, everywhere=bool(s.fused_attention))),
         (s.fuse_bn_act_ops, FuseBnAct()),
         (s.fuse_bn_add_act_ops, FuseBnAddAct(native=joins is not None)),
         (s.fuse_elementwise, FuseAddAct(joins)),
@@ -124,8 +126,8 @@ class _UserPass:
 
 
 REWRITES: tuple[type[Pass], ...] = (
-    DeadCode, RecomputeLate, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer, FuseAllReduce,
-    FuseBroadcast, OrderCollectives, Sequential,
+    DeadCode, RecomputeLate, FuseAttention, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer,
+    FuseAllReduce, FuseBroadcast, OrderCollectives, Sequential,
 )  # fmt: skip
 """The passes that do not change what is computed, only how."""
 

@@ -15,7 +15,7 @@ GROUPS = (
     ("conv.pooling", "tensor.transposes"),
     ("math.vector", "math.whole"),
     ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops", "tape.exchange"),
-    ("math.small_products", "math.products"),
+    ("math.small_products", "math.products", "loss.attention"),
     ("random.streams",),
 )
 """The modules of `runtime.kernels` that declare kernels. Those of a group call the same functions; long ones first."""

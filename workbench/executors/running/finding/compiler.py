@@ -27,7 +27,7 @@ from workbench.graph.strategy import Settings
 _GRAPHS = 16  # kept per executor
 _FUSIONS = (
     "fuse_all_reduce_ops", "fuse_all_optimizer_ops", "fuse_broadcast_ops", "fuse_bn_act_ops", "fuse_bn_add_act_ops",
-    "fuse_elewise_add_act_ops", "enable_auto_fusion",
+    "fuse_elewise_add_act_ops", "enable_auto_fusion", "fused_attention",
 )  # fmt: skip
 
 

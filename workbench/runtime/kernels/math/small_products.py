@@ -173,6 +173,36 @@ def copy_panel(b, b_row, b_col, k, width, out, out_row):
             copy_floats(b + i * b_row, out + i * out_row, width)
 
 
+@function
+def multiply(a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, adds, left, panel):
+    """`C[m, n] = A[m, k] B[k, n]`, or `C += A B`, as `product` does it for each of a batch."""
+    vectors = (n + 15) // 16
+    panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
+    most = DEPTH if left == 0 else COPIED_DEPTH
+    for done in range(0, k, most):
+        depth = min(most, k - done)
+        rows, rows_pitch, step = a + done * a_col, a_row, a_col
+        if left != 0:
+            rows, rows_pitch, step = left, 4 * left_pitch(k), 4
+            transpose_matrix(a + done * a_col, a_col, left, rows_pitch, depth, m)
+        for number in range(panels):
+            begin, end = vectors * number // panels, vectors * (number + 1) // panels
+            width = min(n, 16 * end) - 16 * begin
+            right, right_pitch = b + done * b_row + 16 * begin * b_col, b_row
+            if panel != 0:
+                right_pitch = 64 * (end - begin)
+                copy_panel(right, b_row, b_col, depth, width, panel, right_pitch)
+                right = panel
+            out, row = c + 64 * begin, 0
+            while row < m:
+                count = height(end - begin, m - row)
+                tile(
+                    count, end - begin, rows + row * rows_pitch, rows_pitch, step, right, right_pitch,
+                    out + row * c_row, c_row, depth, width - 16 * (end - begin - 1), adds + done,
+                )  # fmt: skip
+                row += count
+
+
 @kernel(*[INT] * 22)
 def product(
     a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, adds, left, panel, n0, a0, b0, c0, n1, a1, b1, c1
@@ -186,31 +216,8 @@ def product(
         panel: memory for DEPTH rows, or k, of PANEL columns of B when it is to be copied: it has to be unless its
             columns lie side by side. If they do not, its rows do. 0 to read it where it is.
     """
-    vectors = (n + 15) // 16
-    panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
     for i in range(n0 * n1):
         first, second = i // n1, i % n1
-        most = DEPTH if left == 0 else COPIED_DEPTH
-        for done in range(0, k, most):
-            depth = min(most, k - done)
-            rows, rows_pitch, step = a + first * a0 + second * a1 + done * a_col, a_row, a_col
-            if left != 0:
-                rows, rows_pitch, step = left, 4 * left_pitch(k), 4
-                transpose_matrix(a + first * a0 + second * a1 + done * a_col, a_col, left, rows_pitch, depth, m)
-            for number in range(panels):
-                begin, end = vectors * number // panels, vectors * (number + 1) // panels
-                width = min(n, 16 * end) - 16 * begin
-                right, right_pitch = b + first * b0 + second * b1 + done * b_row + 16 * begin * b_col, b_row
-                if panel != 0:
-                    right_pitch = 64 * (end - begin)
-                    copy_panel(right, b_row, b_col, depth, width, panel, right_pitch)
-                    right = panel
-                out, row = c + first * c0 + second * c1 + 64 * begin, 0
-                while row < m:
-                    count = height(end - begin, m - row)
-                    tile(
-                        count, end - begin, rows + row * rows_pitch, rows_pitch, step, right, right_pitch,
-                        out + row * c_row, c_row, depth, width - 16 * (end - begin - 1), adds + done,
-                    )  # fmt: skip
-                    row += count
+        here, there, out = a + first * a0 + second * a1, b + first * b0 + second * b1, c + first * c0 + second * c1
+        multiply(here, a_row, a_col, there, b_row, b_col, out, c_row, m, n, k, adds, left, panel)
     return 0

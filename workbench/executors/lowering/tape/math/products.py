@@ -125,8 +125,8 @@ class _Product:
         copies_right = way.copies_right or self.right[1] != _ITEM
         require(not copies_right or _ITEM in self.right or self.k == 1)
         copies_left = way.copies_left and self.left[0] == _ITEM
-        left = _lines(writer, self.m * left_pitch(self.k)) if copies_left else None
-        panel = _lines(writer, min(self.k, DEPTH) * PANEL) if copies_right else None
+        left = lines_of(writer, self.m * left_pitch(self.k)) if copies_left else None
+        panel = lines_of(writer, min(self.k, DEPTH) * PANEL) if copies_right else None
         return _Call("product", (self.left, self.right, (self.out_row,)), (left, panel))
 
     def _by_blas(self, writer: TapeWriter) -> _Call | None:
@@ -138,7 +138,7 @@ class _Product:
         return _Call("gemm_batch", (left, right, out[1:]), (writer.sgemm,))
 
 
-def _lines(writer: TapeWriter, floats: int) -> Pointer:
+def lines_of(writer: TapeWriter, floats: int) -> Pointer:
     """Memory for so many floats that begins at a cache line: loads across two take twice as long."""
     return pointer(writer.temporary((floats + LINE,))).aligned(_ITEM * LINE)
 
