@@ -68,7 +68,7 @@ def test_attention_becomes_one_node_with_the_same_bits(form: Form, trains: bool)
 
 def test_its_text() -> None:
     graph = build(program(plain), 1, ["mean_0.tmp_0"])
-    apply(graph, FuseAttention())
+    assert apply(graph, FuseAttention()) == [True]
     assert lines(graph, lambda node: node.type in (ONE, BACK)) == (
         "#3 [0] matmul_v2_1.tmp_0@0.v0 = fused_dot_product_attention(Q=fc_0.tmp_0@0.v0, K=fc_1.tmp_0@0.v0, "
         "V=fc_2.tmp_0@0.v0, Mask=m@0.v0) {by=0.5}\n"

@@ -54,7 +54,7 @@ class FuseAttention:
             renumber(graph)
         return changed
 
-    def _has_keys(self, match: _Match) -> bool:
+    def _has_keys(self, match: _AttentionMatch) -> bool:
         """Whether there are enough of them."""
         keys = match.forward[-1].inputs[1].spec.shape[-2]
         return keys >= self._least or (keys < 0 and self._least == LEAST)
@@ -74,7 +74,7 @@ class _Scaling:
 
 
 @dataclass
-class _Match:
+class _AttentionMatch:
     """The nodes of an attention.
 
     Attributes:
@@ -123,15 +123,15 @@ class _Match:
             yield members, made_of(self.backward, FUSED_ATTENTION.grad_type, given, results, attrs)
 
 
-def _matches(graph: Graph, uses: Uses) -> Iterator[_Match]:
+def _matches(graph: Graph, uses: Uses) -> Iterator[_AttentionMatch]:
     for node in graph.nodes:
         if node.type == SOFTMAX.type:
-            match = _match_at(node, uses)
+            match = _attention_at(node, uses)
             if match is not None:
                 yield match
 
 
-def _match_at(softmax: Node, uses: Uses) -> _Match | None:
+def _attention_at(softmax: Node, uses: Uses) -> _AttentionMatch | None:
     """The attention a softmax is part of, if it is one and nobody looks inside."""
     rank = len(softmax.inputs[0].spec.shape)
     weighted = _weighted(softmax, uses)
@@ -148,7 +148,7 @@ def _match_at(softmax: Node, uses: Uses) -> _Match | None:
     mask = None if masking is None else masking.inputs[1 - _slot_of(masking, (scaling.node or scores).outputs[0])]
     if not _fit(scores.inputs, weighted.inputs[1], mask, scores.attrs["trans_y"], inside[0]):
         return None
-    return _Match(forward, backward, scaling, mask)
+    return _AttentionMatch(forward, backward, scaling, mask)
 
 
 def _weighted(softmax: Node, uses: Uses) -> Node | None:
@@ -166,12 +166,12 @@ def _before(softmax: Node, uses: Uses) -> tuple[Node | None, _Scaling, Node] | N
     adds = uses.writer.get(value)
     if adds is not None and adds.type == ADD.type:
         for side in adds.inputs:
-            found = _scores(side, uses)
-            if found is not None and adds.inputs[0] is not adds.inputs[1]:
-                return adds, *found
+            product = _scores(side, uses)
+            if product is not None and adds.inputs[0] is not adds.inputs[1]:
+                return adds, *product
         return None
-    found = _scores(value, uses)
-    return None if found is None else (None, *found)
+    product = _scores(value, uses)
+    return None if product is None else (None, *product)
 
 
 def _scores(value: Value, uses: Uses) -> tuple[_Scaling, Node] | None:
