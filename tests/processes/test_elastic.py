@@ -23,23 +23,35 @@ _TRAINS = textwrap.dedent(
     + """
     import shutil, zlib
     from pathlib import Path
+    from workbench.runtime.comm.mpi.window import Window, Word
 
     how, starts = os.environ["HOW"], os.environ.get("WORKBENCH_STARTS", "0")
 
     def lose_one(run):
-        if run.step == 3 and rank == 1 and starts == "0":
+        if run.step == 3 and rank == 1 and starts == "0" and how in ("killed", "raises"):
             if how == "raises":
                 raise ValueError("of its own accord")
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if starts != "0" and rank == 0 and how == "killed":
+    publish = Window.publish
+
+    def lost_in_the_vote(window, word, value):
+        if how == "before the verdict" and word == Word.VERDICT and executor.inspection.steps == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        publish(window, word, value)
+        if how == "behind its vote" and rank == 1 and word == Word.VOTE and executor.inspection.steps == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if starts == "0" and size == 3:
+        Window.publish = lost_in_the_vote
+    if starts != "0" and rank == 0:
         shutil.copytree("kept", "copied")
     world().barrier().wait()
     from_before = "copied/last.checkpoint" if how == "copied" else None
     run = wb.train(
         static.default_main_program(), [feed(), feed(1)], steps=8, executor=executor, progress=False, record=False,
         checkpoints=wb.ModelCheckpoint("kept" if how != "copied" else "other", save_top_k=0, every_n_train_steps=1),
-        elastic=True, on_step=lose_one, checkpoint=from_before,
+        elastic=True, on_step=lose_one, checkpoint=from_before, fetch=[loss, *weights],  # so many vote in Python
     )
     run.wait()
     print("held", size, zlib.crc32(held()), len(run.history[next(iter(run.history))]))
@@ -51,8 +63,10 @@ def lines(output: str) -> set[str]:
     return {line.partition("held ")[2] for line in output.splitlines() if "held " in line}
 
 
-def test_the_others_go_on_with_the_bits_of_a_run_of_so_many_from_the_last_step(tmp_path: Path) -> None:
-    ended = launch(tmp_path, _TRAINS, "-n", "3", "--elastic", HOW="killed")
+@pytest.mark.parametrize("how", ["killed", "behind its vote", "before the verdict"])
+def test_the_others_go_on_with_the_bits_of_a_run_of_so_many_from_the_last_step(how: str, tmp_path: Path) -> None:
+    """Lost between two steps; when it has said that it is ready; and who counts votes, when all of them are."""
+    ended = launch(tmp_path, _TRAINS, "-n", "3", "--elastic", HOW=how)
     assert ended.returncode == 0, ended
     assert "a process was lost; starting again with 2" in ended.stderr, ended
     again = launch(tmp_path, _TRAINS, "-n", "2", HOW="copied")

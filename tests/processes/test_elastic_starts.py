@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.checkpoint.files import write_tensors
+import workbench as wb
+from workbench import static
 from workbench.errors import PeerFailed, Unavailable
 from workbench.executors.running.trainers import Trainers
 from workbench.experiments.training.saving.model_checkpoint import left_by_the_start_before
@@ -23,9 +24,17 @@ from workbench.parallel.launch.job import Job
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.rank import _told
 from workbench.parallel.launch.room import Doorway, Failure, Room
+from workbench.runtime.standing import LAUNCHED, STARTS
 
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def static_mode() -> Iterator[None]:
+    wb.enable_static()
+    yield
+    wb.disable_static()
 
 
 class Started:
@@ -63,14 +72,26 @@ def elastic(starts: list[Callable[[], None]], folder: Path, monkeypatch: pytest.
 
 
 def test_a_job_goes_on_from_its_own_checkpoints_and_not_from_those_of_one_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, static_mode: None
 ) -> None:
-    def written(name: str) -> str:
-        write_tensors(tmp_path / name, {"w": np.zeros(2, np.float32)})
-        return str(tmp_path / name)
+    """Which are its own and which is the newest is told by what is in them, not by when files were written."""
+    program, startup = static.Program(), static.Program()
+    with static.program_guard(program, startup):
+        loss = wb.mean(static.nn.fc(static.data("x", [None, 2]), 1))
+        wb.optimizer.SGD(0.1).minimize(loss)
 
-    of_before = written("last.checkpoint")
-    os.utime(of_before, (1e9, 1e9))
+    def written(name: str, steps: int, seconds: float) -> str:
+        """A checkpoint after so many steps, as old as a file of that time."""
+        how = {"startup": startup, "scope": static.Scope(), "progress": False, "record": False}
+        path = wb.train(program, [{"x": np.ones((2, 2), np.float32)}], steps, **how).wait(60).save(tmp_path / name)
+        os.utime(path, (seconds, seconds))
+        return path
+
+    monkeypatch.delenv(LAUNCHED, raising=False)
+    written("last.checkpoint", 9, 4e9)
+    monkeypatch.setenv(LAUNCHED, "another")
+    written("last-v1.checkpoint", 8, 4e9)
+    (tmp_path / "last-v2.checkpoint").write_text("of something else")
     _, (first, second) = elastic([lambda: None, lambda: None], tmp_path, monkeypatch)
     left = []
     for job in (first, second):
@@ -78,8 +99,10 @@ def test_a_job_goes_on_from_its_own_checkpoints_and_not_from_those_of_one_before
             monkeypatch.setenv(name, value)
         left.append(left_by_the_start_before(tmp_path))
     assert left == [None, None]
-    newest = written("last-v1.checkpoint")
-    assert left_by_the_start_before(tmp_path) == newest
+    for number, starts, steps, seconds in ((3, "0", 7, 3e9), (4, "1", 4, 1e9), (5, "1", 3, 2e9)):
+        monkeypatch.setenv(STARTS, starts)
+        written(f"last-v{number}.checkpoint", steps, seconds)
+    assert left_by_the_start_before(tmp_path) == str(tmp_path / "last-v4.checkpoint")
 
 
 def test_a_signal_between_two_starts_ends_the_job(

@@ -19,8 +19,8 @@ LAST_STEP = 0xFFFFFFF0  # Slurm numbers the steps that srun did not start (batch
 STARTS = "WORKBENCH_STARTS"
 """The variable that says how often `workbench launch --elastic` has started this job before."""
 
-FIRST_START = "WORKBENCH_FIRST_START"
-"""The variable that says when `workbench launch` started this job for the first time, in ns since the epoch."""
+LAUNCHED = "WORKBENCH_LAUNCHED"
+"""The variable that names a job of `workbench launch`, the same at every start of it; no other one has that name."""
 
 
 class Standing(NamedTuple):

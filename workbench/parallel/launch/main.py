@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -16,7 +16,7 @@ from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launc
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Room
-from workbench.runtime.standing import FIRST_START, STARTS
+from workbench.runtime.standing import LAUNCHED, STARTS
 
 RANK = "workbench.parallel.launch.rank"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -36,24 +36,24 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
     try:
         launcher = find_launcher()
         with _signals_held() as delivered_to:
-            first_start = time.time_ns()
-            job = _run(options, launcher, delivered_to, 0, first_start)
+            name = secrets.token_hex(8)
+            job = _run(options, launcher, delivered_to, 0, name)
             for starts in itertools.count(1):
                 if not (options.elastic and job.has_lost_one and job.asked is None and options.processes > 1):
                     break
                 options = options.with_one_less()
                 print(f"{program}: a process was lost; starting again with {options.processes}", file=sys.stderr)
-                job = _run(options, launcher, delivered_to, starts, first_start)
+                job = _run(options, launcher, delivered_to, starts, name)
     except (EnforceNotMet, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return USAGE
     return _verdict(job, program)
 
 
-def _run(options: LaunchOptions, launcher: Launcher, delivered_to: DeliveredTo, n: int, first_start: int) -> Job:
+def _run(options: LaunchOptions, launcher: Launcher, delivered_to: DeliveredTo, n: int, name: str) -> Job:
     """A job from its beginning to its end, after `n` that lost a process each."""
     output = JobOutput(options.processes, options.log_dir, goes_on=n > 0)
-    starts = {STARTS: str(n), FIRST_START: str(first_start)}
+    starts = {STARTS: str(n), LAUNCHED: name}
     job = start(options, launcher, output, Room(options.processes), more=starts)
     with delivered_to(job.ask):
         job.wait()

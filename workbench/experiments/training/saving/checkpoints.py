@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.checkpoint.files import read_tensors, write_tensors
-from workbench.checkpoint.parts import LoneWriter, PartWriters, read_parts, require_folder
+from workbench.checkpoint.parts import LoneWriter, PartWriters, read_manifest, read_parts, require_folder
 from workbench.checkpoint.program_files import restoring, snapshot
 from workbench.checkpoint.restore import Restore, as_before_on_error
 from workbench.checkpoint.tree import flatten, unflatten
@@ -25,10 +25,24 @@ from workbench.experiments.training.loops.position import Position
 from workbench.experiments.training.loops.settings import program_hash
 from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
+from workbench.runtime.standing import LAUNCHED, STARTS
 from workbench.runtime.undisturbed import undisturbed
 
 _ON = "device {place}: {name}"  # what a value of another device than 0 is called in the file
 _HISTORY = "history: {number}"  # and what recorded values are, whose labels may be no text a tensor can be named by
+
+
+class Origin(NamedTuple):
+    """What wrote a checkpoint.
+
+    Attributes:
+        launched: the job of `workbench launch`, None of none. starts: how often that had been started before.
+        step: after which it was written.
+    """
+
+    launched: str | None
+    starts: int
+    step: int
 
 
 class Restorable:
@@ -109,6 +123,7 @@ def write_checkpoint(
         "kept": None if position.kept is None else position.kept.as_document(),
         "own": [[name, place] for name, place in own],
         "devices": _device_count(executor), "fed": _fed(loop.program),
+        "launched": os.environ.get(LAUNCHED), "starts": int(os.environ.get(STARTS, "0")),
     })  # fmt: skip
     folder = Path(path_text(path, "checkpoint"))
     if writers is None and not folder.is_dir():
@@ -116,6 +131,20 @@ def write_checkpoint(
         return
     require_folder(folder)
     (writers or LoneWriter()).write(folder, tensors, metadata)
+
+
+def origin_of(path: Path) -> Origin:
+    """What wrote a checkpoint of a run.
+
+    Raises:
+        InvalidArgument: no such checkpoint. OSError: it cannot be read.
+    """
+    metadata = read_manifest(path).document if path.is_dir() else read_tensors(path)[1]
+    try:
+        run = unflatten(metadata["run"], {})
+        return Origin(run.get("launched"), int(run.get("starts", 0)), int(run["step"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidArgument(f"{path} is no checkpoint of a run: {error!r}") from error
 
 
 def read_checkpoint(loop: TrainingLoop, path: str | os.PathLike[str]) -> Restorable:

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.checkpoint.parts import is_checkpoint, remove_checkpoint, written_at
+from workbench.checkpoint.parts import is_checkpoint, remove_checkpoint
 from workbench.errors import InvalidArgument, InvalidType, did_you_mean
 from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
 from workbench.experiments.training.loops.kept import LAST, SUFFIX, Kept, KeptFiles, stem_of
 from workbench.experiments.training.loops.loop import TrainingLoop
+from workbench.experiments.training.saving.checkpoints import origin_of
 from workbench.experiments.training.saving.together import TrainerWriters
 from workbench.framework.notice import tell_anyway
 from workbench.framework.paths import path_text
-from workbench.runtime.standing import FIRST_START, STARTS
+from workbench.runtime.standing import LAUNCHED, STARTS
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ class Keeper:
 def left_by_the_start_before(asked: Any) -> str | None:
     """The newest `last` checkpoint of a job that was started again because a process was lost; None if there is none.
 
-    What was there before the job was started for the first time is another job's.
+    Which are its own, and which is the newest, they say themselves.
 
     Args:
         asked: a folder or a ModelCheckpoint.
@@ -260,10 +261,13 @@ def left_by_the_start_before(asked: Any) -> str | None:
     if os.environ.get(STARTS, "0") == "0":
         return None
     folder = Path(asked.dirpath if isinstance(asked, ModelCheckpoint) else asked)
-    begun = int(os.environ.get(FIRST_START, "0"))
-    checkpoints = [path for path in folder.glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]
-    written = [path for path in checkpoints if written_at(path) >= begun]
-    return str(max(written, key=written_at)) if written else None
+    written = []
+    for path in filter(is_checkpoint, folder.glob(f"{LAST}*{SUFFIX}")):
+        with suppress(InvalidArgument, OSError):  # of something else
+            origin = origin_of(path)
+            if origin.launched == os.environ.get(LAUNCHED):
+                written.append((origin.starts, origin.step, str(path)))
+    return max(written)[-1] if written else None
 
 
 def keeper_of(
