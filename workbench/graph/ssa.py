@@ -229,5 +229,17 @@ def is_update(node: Node) -> bool:
         return True
     if not (node.role & OPTIMIZE and node.is_op):
         return False
+    return "Param" in node.record.aliases.values() and _replaces_what_it_reads(node)
+
+
+def _replaces_what_it_reads(node: Node) -> bool:
+    """Whether each result goes where the value was that it follows; a program from a file may send it elsewhere."""
     record = node.record
-    return bool(record.aliases) and "Param" in record.aliases.values()
+    reads = {slot.name: value for slot, value in zip(record.inputs, node.inputs, strict=True)}
+    writes = {slot.name: value for slot, value in zip(record.outputs, node.outputs, strict=True)}
+    pairs = [(reads[before], writes[after]) for after, before in record.aliases.items()]
+    return all(
+        isinstance(after, Value) and (after.name, after.place) == (before.name, before.place)
+        for before, after in pairs
+        if isinstance(before, Value)
+    )

@@ -228,9 +228,9 @@ def _writes_to_scope(
 ) -> tuple[set[Value], set[Value]]:
     """Which persistable values updates write in place, and which are staged.
 
-    An update writes in place if nothing but a fetch reads what it wrote, all its operands have memory, and the op
-    has calls prepared for that, or kernels where its gradient is sparse; so the commit allocates nothing. With `aside`
-    all are staged.
+    An update writes in place if it alone decides what its variables are in the end, nothing but a fetch reads what it
+    wrote, all its operands have memory, and the op has calls prepared for that, or kernels where its gradient is
+    sparse; so the commit allocates nothing. With `aside` all are staged.
     """
     in_scope: set[Value] = set()
     staged: set[Value] = set()
@@ -240,7 +240,7 @@ def _writes_to_scope(
         writes = [v for v in node.writes if v.persistable]
         if not writes:
             continue
-        if not aside and is_update(node) and _can_commit(node, uses, shapes, native):
+        if not aside and is_update(node) and _is_last(node, graph) and _can_commit(node, uses, shapes, native):
             in_scope.update(writes)
         else:
             staged.update(v for v in writes if graph.newest[v.name, v.place] is v)
@@ -259,6 +259,11 @@ def _patched(graph: Graph, uses: Uses, committed: Collection[Node]) -> set[Value
         if sparse and kept and not read and node.record.patch is not None:
             patched.update(node.writes)
     return patched
+
+
+def _is_last(node: Node, graph: Graph) -> bool:
+    """Whether what an update writes is in the scope, and what it writes is in the end what stays there."""
+    return all(v.persistable and graph.newest[v.name, v.place] is v for v in node.writes)
 
 
 def _can_commit(node: Node, uses: Uses, shapes: Shapes, native: Collection[Node]) -> bool:

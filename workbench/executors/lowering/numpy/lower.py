@@ -151,7 +151,7 @@ class _Patching(_Dynamic):
         for holder, result in zip(self.outs, patches, strict=True):
             if isinstance(holder, Cell):
                 holder.value = result
-            elif isinstance(result, Patch):
+            elif holder is not None and isinstance(result, Patch):
                 holder[result.rows] = result.values
             else:
                 _put(self.node, holder, result)

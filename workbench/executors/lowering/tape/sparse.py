@@ -59,9 +59,11 @@ def memories(operands: Sequence[Any], makes: Sequence[Any] = ()) -> list[RowsMem
         makes: sparse gradients that kernels make of them.
 
     Raises:
-        Unsuitable: Python makes one. Unsettled: sizes are open.
+        Unsuitable: Python makes one, or nobody has said what shape one has. Unsettled: sizes are open.
     """
     if not all(isinstance(x, SparseOperand) and x.dtype == FLOAT for x in (*operands, *makes)):
+        raise Unsuitable
+    if any(size < 0 for out in makes for size in out.value.spec.shape):
         raise Unsuitable
     if not all(x.cell.is_in_memory for x in operands):
         raise Unsuitable
