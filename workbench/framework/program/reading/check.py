@@ -89,7 +89,7 @@ def _variable(block: Block, key: str, variable: Variable) -> Iterator[str]:
         yield f"{label} is {variable.name!r} of block {variable.block.idx}"
     if variable.persistable and block.idx > 0:
         yield f"{label} is persistable; persistable variables belong to block 0"
-    if variable.persistable and variable.is_selected_rows():
+    if variable.persistable and variable.is_selected_rows() and variable.op is not None:
         yield f"{label} is persistable and a sparse gradient; scopes hold arrays, so fetch it instead"
     hidden = block.parent.find_var(key) if block.parent is not None else None
     if hidden is not None and (hidden.persistable or hidden.is_data):
