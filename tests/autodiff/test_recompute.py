@@ -108,6 +108,63 @@ def test_memory_falls_whatever_the_number_of_threads(threads: int) -> None:
     assert trained(dropping, True, 1, 1, threads)[1] < 0.75 * trained(dropping, False, 1, 1, threads)[1]
 
 
+LENGTH, WIDTH = 256, 32
+
+
+def encoder(recomputes: bool, fused: bool | None) -> tuple[list[Any], int]:
+    """Losses and parameters of two steps of layers with dropout and one mask, and bytes of temporaries."""
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 7
+    with wb.utils.unique_name.guard(), static.program_guard(main, startup):
+        h, kept = static.data("x", [None, LENGTH, WIDTH]), []
+        mask = wb.assign(np.triu(np.full((LENGTH, LENGTH), -1e9, np.float32), 1))
+        for _ in range(3):
+            h = wb.nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.2, attn_dropout=0.0)(h, mask)
+            kept.append(h)
+        loss, optimizer = wb.mean(h * h), wb.optimizer.Adam(0.01)
+        if recomputes:
+            recomputing = RecomputeOptimizer(optimizer)
+            recomputing._set_checkpoints(kept)
+            recomputing.minimize(loss)
+        else:
+            optimizer.minimize(loss)
+    executor, scope, strategy = static.Executor(), static.Scope(), BuildStrategy()
+    strategy.fused_attention = fused
+    executor.run(startup, scope=scope)
+    compiled = static.CompiledProgram(main).with_data_parallel(
+        loss_name=loss.name, places=static.cpu_places(1), build_strategy=strategy
+    )
+    feed = {"x": np.random.default_rng(5).standard_normal((2, LENGTH, WIDTH), np.float32)}
+    values = [executor.run(compiled, feed=feed, fetch_list=[loss], scope=scope)[0] for _ in range(2)]
+    values += [np.array(scope.find_var(v.name).get_tensor()) for v in sorted(main.persistables(), key=lambda v: v.name)]
+    return values, sum(compiled.inspection.plans[-1].memory.sizes.values())
+
+
+@pytest.mark.parametrize("fused", [None, False])
+def test_memory_of_an_encoder_falls_and_no_bit_changes(fused: bool | None) -> None:
+    values, nbytes = encoder(True, fused)
+    others, more = encoder(False, fused)
+    assert nbytes < 0.7 * more
+    for one, other in zip(values, others, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_what_several_segments_read_is_kept() -> None:
+    main, startup = static.Program(), static.Program()
+    with wb.utils.unique_name.guard(), static.program_guard(main, startup):
+        h, kept = static.data("x", [None, 16]), []
+        shared = wb.tanh(static.nn.fc(h, 16, name="shared"))
+        for _ in range(3):
+            h = F.relu(static.nn.fc(h, 16)) * shared
+            kept.append(h)
+        static.append_backward(wb.mean(h), checkpoints=kept)
+    copied = {name for op in main.all_ops() for name in op.output_arg_names if "@RECOMPUTED" in name}
+    assert f"{shared.name}@RECOMPUTED" not in copied and "fc_0.tmp_1@RECOMPUTED" in copied
+    begin = next(i for i, op in enumerate(main.global_block().ops) if op.role == 0x101)
+    order = [name for op in main.global_block().ops[begin:] for name in op.output_arg_names]
+    assert order.index("fc_1.tmp_1@GRAD") < order.index("fc_0.tmp_1@RECOMPUTED")
+
+
 def test_what_lies_between_checkpoints_is_copied_late_and_once() -> None:
     main, startup, loss, kept = model(plain, depth=4)
     with static.program_guard(main, startup):

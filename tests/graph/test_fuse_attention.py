@@ -139,3 +139,15 @@ def test_behind_a_branch_it_may_be_something_else() -> None:
 
     main = program(form, trains=False)
     assert [apply(build(main), FuseAttention(native=native))[0] for native in (True, False)] == [False, True]
+
+
+def test_recomputed_attention_is_joined_too() -> None:
+    """The copy with its backward op, and the first one, of which nothing is read again."""
+    with building() as main:
+        h = static.nn.fc(static.data("x", [2, 256, 8]), 8, num_flatten_dims=2)
+        h = static.nn.fc(late_values(h, h, static.nn.fc(h, 8, num_flatten_dims=2), None), 8, num_flatten_dims=2)
+        static.append_backward(wb.mean(wb.tanh(h)), checkpoints=[h])
+    graph = build(main, 1)
+    assert apply(graph, FuseAttention()) == [True]
+    counts = types(graph)
+    assert counts[ONE] == 2 and counts[BACK] == 1 and "softmax" not in counts

@@ -2,9 +2,10 @@
 
 The forward operators are cut into segments, each of which ends with a checkpoint. What a backward operator reads of a
 segment it reads of a copy, made by copies of the segment's operators in front of the first backward operator that needs
-one of them. The copies read checkpoints, feeds and persistable variables. A random op draws the same numbers again, for
-its copy has the same stream; so all gradients have the same bits. What comes after the last checkpoint is needed at
-once, and is kept.
+one of them. The copies read checkpoints, feeds, persistable variables, and what several segments read (a mask, say):
+that is kept, or its first reader would have everything computed again that it is made of. A random op draws the same
+numbers again, for its copy has the same stream; so all gradients have the same bits. What comes after the last
+checkpoint is needed at once, and is kept.
 
 `program.attributes[AFTER]` says after which value each copy is made, for schedules that would make them early, when
 they would only take memory (`graph.passes.recompute_late`).
@@ -57,20 +58,28 @@ def recompute_between(block: Block, begin: int, checkpoints: Sequence[str]) -> i
         how many operators were copied.
     """
     forward = [op for op in block.ops[:begin] if not op.role & (BACKWARD | OPTIMIZE | LR_SCHED)]
-    copied = 0
-    for segment in reversed(_segments(forward, set(checkpoints))):
-        copied += _Recomputation(block, begin, forward, segment, set(checkpoints)).insert()
-    return copied
+    segments, rest = _segments(forward, set(checkpoints))
+    kept = set(checkpoints) | _shared([*segments, rest])
+    return sum(_Recomputation(block, begin, forward, segment, kept).insert() for segment in reversed(segments))
 
 
-def _segments(forward: Sequence[Operator], checkpoints: set[str]) -> list[list[Operator]]:
-    """The operators up to each checkpoint; those after the last one are in none."""
+def _segments(
+    forward: Sequence[Operator], checkpoints: set[str]
+) -> tuple[list[list[Operator]], list[Operator]]:  # fmt: skip
+    """The operators up to each checkpoint, and those after the last one."""
     segments: list[list[Operator]] = [[]]
     for op in forward:
         segments[-1].append(op)
         if checkpoints.intersection(op.output_arg_names):
             segments.append([])
-    return segments[:-1]
+    return segments[:-1], segments[-1]
+
+
+def _shared(parts: Sequence[Sequence[Operator]]) -> set[str]:
+    """What is computed in one part and read in another."""
+    home = {name: number for number, part in enumerate(parts) for op in part for name in op.output_arg_names}
+    read = ((name, number) for number, part in enumerate(parts) for op in part for name in op.input_arg_names)
+    return {name for name, number in read if home.get(name, number) != number}
 
 
 class _Recomputation:
@@ -95,7 +104,7 @@ class _Recomputation:
         names = self._named(name for op in ops for name in op.output_arg_names if name in self.own)
         position = self.block.ops.index(readers[0])
         copies = [self._copy(op, names) for op in ops]
-        for op in readers:
+        for op in self.block.ops[position:]:
             _read_instead(op, names)
         self.block.ops[position:position] = copies
         self._note(copies, self.block.ops[position - 1])
@@ -149,8 +158,5 @@ def _values_read(op: Operator) -> list[str]:
 
 
 def _read_instead(op: Operator, names: dict[str, str]) -> None:
-    shapes = op.record.shape_only
-    op.inputs = {
-        slot: given if slot in shapes else [names.get(name, name) for name in given]
-        for slot, given in op.inputs.items()
-    }
+    """Read copies, for their shapes too: so nothing looks at what is not kept."""
+    op.inputs = {slot: [names.get(name, name) for name in given] for slot, given in op.inputs.items()}
