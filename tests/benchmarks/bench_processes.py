@@ -5,8 +5,13 @@
 Prints, for arrays of float32 of several sizes, the time of an all-reduce over the ranks: workbench's, that of MPI
 itself, and with `--torch` that of gloo; and how many times as long a copy of the array takes (all ranks copying at
 once). Then, of each of the five standard programs, steps per second of as many devices in one process, of as many
-trainers with one device each, and with `--torch` of DistributedDataParallel over gloo. Lastly what the vote on a step
-costs. Times are the best of many: the machine is shared. Measured in turns, in one run; compare ratios only.
+trainers with one device each, and with `--torch` of DistributedDataParallel over gloo, and what the vote on a step
+costs. With more than 2 ranks it also prints how steps per second grow from one trainer to so many, each with as many
+rows as the others, as measured here and on paper. Times are the best of many: the machine is shared. Measured in turns,
+in one run; compare ratios only.
+
+On paper a step of R trainers takes what it takes one, and the sum of the gradients: a copy into the window and R reads
+and a write, which come to 1 + (R + 1) / 2 copies of all gradients; and R / C times as long where they share C cores.
 """
 
 from __future__ import annotations
@@ -21,8 +26,10 @@ import numpy as np
 
 from tests.benchmarks.peer import OTHERS, PeerError, answer, measure
 from tests.processes.ranks import ROOT, environment, run_ranks
+from workbench.runtime.devices import processors
 
 SIZES = (1 << 10, 1 << 20, 25 << 20, 100 << 20)  # bytes
+_GROWING = ("mlp", "deep")
 _DDP = next(peer for peer in OTHERS if peer.name == "PyTorch DDP")
 _GLOO = """
 import json, os, sys, time, torch
@@ -87,14 +94,18 @@ def sums_on_rank(seconds: str) -> None:
         print(json.dumps(told))
 
 
-def steps_on_rank(name: str, seconds: str) -> None:
-    """Of one trainer with one device: steps per second, and seconds of a vote, as JSON from rank 0."""
+def steps_on_rank(name: str, divisor: str, seconds: str) -> None:
+    """Of one trainer with one device: steps per second, seconds of a vote and of a copy of all gradients, as JSON.
+
+    Args:
+        divisor: how many times as many rows the workload has.
+    """
     from workbench.experiments.bench.workloads import WORKLOADS, cpu_devices, training
     from workbench.runtime.comm.mpi.world import world
     from workbench.static import BuildStrategy, ParallelExecutor
 
     group, workload = world(), WORKLOADS[name]
-    model = training(workload._replace(batch=workload.batch // group.size), 1)
+    model = training(workload._replace(batch=workload.batch // int(divisor)), 1)
     build = BuildStrategy()
     build.num_trainers, build.trainer_id = group.size, group.rank
     with cpu_devices(1):
@@ -115,15 +126,18 @@ def steps_on_rank(name: str, seconds: str) -> None:
     count = max(5, int(float(seconds) / 5 * 20 / float(took)))
     rate = count / min(lap(count) for _ in range(5))
     trainers = executor.inspection.trainers
-    assert trainers is not None
 
     def vote() -> None:
-        trainers.prepare_vote()
-        trainers.agree()
+        if trainers is not None:
+            trainers.prepare_vote()
+            trainers.agree()
 
     cost = best_of(vote, lambda: None, 500)
+    count = sum(int(np.prod(parameter.shape)) for parameter in model.executor.program.all_parameters())
+    gradients, copy = np.ones(count, np.float32), np.ones(count, np.float32)
+    copying = best_of(lambda: np.copyto(copy, gradients), lambda: group.barrier().wait(), 50)
     if group.rank == 0:
-        print(json.dumps([rate, cost]))
+        print(json.dumps([rate, cost, copying]))
 
 
 def steps_alone(name: str, devices: str, seconds: str) -> None:
@@ -186,7 +200,7 @@ def print_steps(ranks: int, seconds: float, torch: str | None) -> None:
     print(f"steps per second, {ranks} devices in one process and {ranks} trainers of one device each")
     for name in WORKLOADS:
         one = alone(name, ranks, seconds)
-        many, vote = on_ranks("steps_on_rank", ranks, seconds, name)
+        many, vote, _ = on_ranks("steps_on_rank", ranks, seconds, name, str(ranks))
         line = f"  {name:8} {one:9.1f}  {many:9.1f} = {many / one:.2f}x  (vote {vote * 1e6:.1f} us)"
         if torch and ranks == 2:
             try:
@@ -194,6 +208,20 @@ def print_steps(ranks: int, seconds: float, torch: str | None) -> None:
             except PeerError as error:
                 line += f"  DDP: {error}"
         print(line, flush=True)
+
+
+def print_growth(ranks: int, seconds: float) -> None:
+    cores = processors()
+    print(f"growth: steps per second of trainers with as many rows each, measured on {cores} cores, and on paper")
+    for name in _GROWING:
+        one, _, copying = on_ranks("steps_on_rank", 1, seconds, name, "2")
+        print(f"  {name:8} 1 trainer   {one:9.1f}", flush=True)
+        for count in [2**k for k in range(1, ranks.bit_length()) if 2**k < ranks] + [ranks]:
+            rate, _, _ = on_ranks("steps_on_rank", count, seconds, name, "2")
+            apart = 1 / (1 / one + copying * (1 + (count + 1) / 2))
+            here = apart * min(1.0, cores / count)
+            line = f"  {name:8} {count} trainers  {rate:9.1f}  on paper {here:9.1f}, with a core each {apart:9.1f}"
+            print(f"{line} = {count * apart / one:.1f}x the rows of one", flush=True)
 
 
 def main() -> None:
@@ -204,6 +232,8 @@ def main() -> None:
     asked = parser.parse_args()
     print_sums(asked.ranks, asked.seconds, asked.torch)
     print_steps(asked.ranks, asked.seconds, asked.torch)
+    if asked.ranks > 2:
+        print_growth(asked.ranks, asked.seconds)
 
 
 if __name__ == "__main__":

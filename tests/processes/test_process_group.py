@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.processes.ranks import run_ranks
@@ -203,6 +205,25 @@ def test_a_process_that_does_not_come_to_the_beginning_is_named_and_may_come_lat
         3,
     )
     assert job.outputs == ["told\n3\n", "3\n", "3\n"], str(job)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_processes_that_are_bound_to_a_processor_each_are_not_crowded() -> None:
+    script = """
+    import os
+    from mpi4py import MPI
+    from workbench.runtime.comm.mpi.world import world
+    from workbench.runtime.words.window import SPINS
+
+    if {bound}:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[MPI.COMM_WORLD.rank :][:1])
+    group = world()
+    print(group.processors, bool(group.channel.state[SPINS]))
+    """
+    every = len(os.sched_getaffinity(0)) // 2
+    for bound, processors in ((True, 1), (False, every)):
+        job = run_ranks(script.format(bound=bound), 2, options=("--bind-to", "none"))
+        assert job.code == 0 and job.outputs == [f"{processors} True\n"] * 2, str(job)
 
 
 def test_behind_a_fence_machines_see_what_each_other_has_published() -> None:

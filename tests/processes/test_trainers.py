@@ -169,6 +169,34 @@ def test_gradients_that_travel_together_are_one_array_whatever_reads_them() -> N
     assert job.code == 0 and job.outputs == ["True\n" * 3] * 2, str(job)
 
 
+def test_trainers_of_one_machine_share_its_processors() -> None:
+    job = run_ranks(
+        """
+    import os
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.runtime.comm.mpi.world import world
+    from workbench.runtime.devices import processors
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    x = static.data("x", [None, 512])
+    loss = wb.mean(static.nn.fc(static.nn.fc(x, 1024), 1024))
+    wb.optimizer.SGD(0.01).minimize(loss)
+    static.Executor().run(static.default_startup_program())
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id = world().size, world().rank
+    executor = static.ParallelExecutor(False, loss.name, build_strategy=build)
+    executor.run([loss], feed={"x": np.ones((256, 512), "float32")})
+    plan, most = executor.inspection.last.plan, max(1, processors() // 2)
+    print(plan.shares.threads <= most and plan.schedule.threads <= most)
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["True\n"] * 2, str(job)
+
+
 def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
     job = run_ranks(
         _STEPS
