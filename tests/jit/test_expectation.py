@@ -78,9 +78,9 @@ def test_names_of_users_are_not_part_of_what_is_compiled(key: str) -> None:
     for count in (1, 2, 3):
         step(given)
         assert layer.bias.item() == pytest.approx(before - 0.5 * count)
-    assert step.recorded.is_alike([given])
+    assert step.recorded.is_unchanged([given])
     layer._buffers[key] = wb.ones([1])
-    assert not step.recorded.is_alike([given])
+    assert not step.recorded.is_unchanged([given])
 
 
 def test_where_nothing_can_be_compared_steps_are_applied_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,9 +97,9 @@ def test_where_nothing_can_be_compared_steps_are_applied_all_the_same(monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(Expectation, "compiled", fail)
         assert [step(wb.ones([1])).item() for _ in range(3)] == [2.0, 4.0, 6.0]
-        assert not step.recorded.is_alike([wb.ones([1])])
+        assert not step.recorded.is_unchanged([wb.ones([1])])
     assert step(wb.ones([1])).item() == 8.0 and step.captures == 1
-    assert step.recorded.is_alike([wb.ones([1])])
+    assert step.recorded.is_unchanged([wb.ones([1])])
 
 
 def test_what_is_compared_is_not_kept_alive_by_itself() -> None:

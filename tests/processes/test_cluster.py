@@ -26,13 +26,13 @@ from workbench.errors import ExecutionError, InvalidArgument, InvalidType, Preco
 from workbench.executors.feeding.split import split_sizes
 from workbench.experiments.launch import cluster
 from workbench.experiments.launch.cluster import TrainingCluster
-from workbench.experiments.training.loops import ahead
+from workbench.experiments.training.loops import pipelined
 from workbench.parallel.cluster import engines
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_calls import message
 from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.parallel.cluster.standing import Rank, Ranks
-from workbench.parallel.cluster.trained import alike, divided, require_rows
+from workbench.parallel.cluster.trained import by_signature, divided, require_rows
 
 LIMIT = 120
 
@@ -111,7 +111,7 @@ def test_many_steps_are_sent_at_once_and_only_as_data(ranks: Cluster, monkeypatc
 
     monkeypatch.setattr(engines, "message", noted)
     for bound in ("_TOGETHER_S", "_LONGEST_S"):
-        monkeypatch.setattr(ahead, bound, 600.0)  # however slow this machine is
+        monkeypatch.setattr(pipelined, bound, 600.0)  # however slow this machine is
     training = Training()
     run = training.train(cluster=ranks, epochs=30).wait(100)
     steps = [size for name, size in sent if name == "run_steps"]
@@ -482,7 +482,7 @@ def test_batches_are_divided_as_over_devices_of_one_process(rows: int, devices: 
 def test_batches_of_other_shapes_are_not_sent_as_one() -> None:
     kinds = [(4, np.float32), (4, np.float32), (3, np.float32), (4, np.float32), (4, np.float64)]
     feeds = [{"x": np.full((rows, 2), k, dtype)} for k, (rows, dtype) in enumerate(kinds)]
-    groups = [[int(feed["x"][0, 0]) for feed in together] for together in alike(feeds)]
+    groups = [[int(feed["x"][0, 0]) for feed in together] for together in by_signature(feeds)]
     assert groups == [[0, 1], [2], [3], [4]]
 
 

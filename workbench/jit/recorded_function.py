@@ -57,7 +57,7 @@ class RecordedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         step = self._newest
-        if step is not None and not kwargs and step.is_alike(args):
+        if step is not None and not kwargs and step.is_unchanged(args):
             return step.run_again(args)
         if not current_recorder().is_eager and not in_static_mode():
             return self._function(*args, **kwargs)  # part of what is recorded around it

@@ -161,7 +161,7 @@ class RecordedStep(Debugging):
         return Tensor(results[0])
 
     def run_again(self, args: Sequence[Tensor]) -> Any:
-        """`run` of arguments that `is_alike` has just looked at."""
+        """`run` of arguments that `is_unchanged` has just looked at."""
         feed, plan = dict(zip(self._feeds, map(_array_of, args))), self._plan
         results = self._execute(feed if plan is None else Fed(plan, [feed] * plan.devices))
         if not self._is_single or self._kind is None:
@@ -268,7 +268,7 @@ class RecordedStep(Debugging):
         expectation.add_attribute_of_all("stop_gradient")
         return expectation
 
-    def is_alike(self, args: Sequence[Any]) -> bool:
+    def is_unchanged(self, args: Sequence[Any]) -> bool:
         """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
         if not self._is_ready:
             return False
@@ -320,5 +320,5 @@ def engine_of(
 ) -> Engine:
     """An engine for a recorded program."""
     build, execution = build or BuildStrategy(), execution or ExecutionStrategy()
-    spec = EngineSpec(snapshot(program), tuple(places), loss, build, execution, begins_alike=True)
+    spec = EngineSpec(snapshot(program), tuple(places), loss, build, execution, begins_replicated=True)
     return Engine(spec, scope)

@@ -209,7 +209,7 @@ def first_difference(engine: Engine, feed: Feed = None) -> FirstDifference | Non
     with engine.scope.in_use(engine.execution.timeout):
         fed = engine.prepare([feed] * len(engine.places) if feed else None)
         step = Observation(engine, (), _without_own(engine, fed))
-        step.binding.draws.alike()
+        step.binding.draws.replicate()
         together = _ValueComparison(step)
         while step.next_node is not None:
             difference = together.parting(step.advance())

@@ -51,7 +51,7 @@ class Draws:
             runner.rng_step = count
         self._tell()
 
-    def alike(self) -> None:
+    def replicate(self) -> None:
         """In this step all devices draw the numbers of device 0."""
         for runner in self._runners:
             runner.place = 0

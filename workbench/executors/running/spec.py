@@ -26,7 +26,7 @@ class EngineSpec:
         loss_name: of the loss that is trained; None for programs without a backward pass (X-4).
         build, execution: settled when the engine starts.
         data_parallel: the devices train together.
-        begins_alike: trainers have seen to it that they hold the same values; else those of trainer 0 are taken.
+        begins_replicated: trainers have seen to it that they hold the same values; else those of trainer 0 are taken.
     """
 
     program: Program
@@ -35,7 +35,7 @@ class EngineSpec:
     build: BuildStrategy
     execution: ExecutionStrategy
     data_parallel: bool = True
-    begins_alike: bool = False
+    begins_replicated: bool = False
 
     def is_separable(self, sync_batch_norm: bool) -> bool:
         """Whether the devices have nothing to do with each other, so that some may stay without a feed (X-30)."""

@@ -75,7 +75,8 @@ class Trainers:
         self._require_the_same(spec, settings)
         self.comm = MpiCommunicator(self._group, len(spec.places))
         self._ballot = Ballot(self._group.channel)
-        self._is_shared = spec.begins_alike or not spec.data_parallel  # a transpiled startup program has seen to it
+        # a transpiled startup program has seen to it
+        self._is_shared = spec.begins_replicated or not spec.data_parallel
         self._is_told = False
 
     def stop_when(self, is_stopped: Any) -> None:

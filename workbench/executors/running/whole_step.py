@@ -42,7 +42,7 @@ class WholeStep:
         ballot: the state of the channel to other trainers, who have to agree; None if there are none.
 
     Attributes:
-        looks: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
+        has_telltales: whether it has been told where to look for NaN and Inf; blemished: whether the last run met one.
         is_open: whether a run has begun and did not come to its end.
         recipe: the split of feeds it is ready for, None if there is none.
     """
@@ -79,14 +79,14 @@ class WholeStep:
         self._declined: FeedPlan | None = None
         self._sources: list[_Source] = []
         self._stretches = 0
-        self.looks = self.blemished = self.is_open = False
+        self.has_telltales = self.blemished = self.is_open = False
 
     def look_at(self, stretches: np.ndarray) -> None:
         """Look at these stretches of float32 before the commit, see `words.step`; `run` returns None at a NaN or Inf.
 
         The binding keeps them.
         """
-        self._array[words.TELLTALES], self._stretches, self.looks = address(stretches), len(stretches), True
+        self._array[words.TELLTALES], self._stretches, self.has_telltales = address(stretches), len(stretches), True
 
     def takes(self, fed: Fed) -> bool:
         """Whether what is fed can be put in place by the call, which is made ready for feeds that are split like it."""

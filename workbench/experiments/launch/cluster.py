@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench.experiments.run import Run
-from workbench.experiments.training.loops.steps_ahead import train_steps
+from workbench.experiments.training.loops.step_functions import train_steps
 from workbench.experiments.training.train import train
 from workbench.framework.program.program import Program
 from workbench.parallel.cluster.cluster import Cluster, require_count

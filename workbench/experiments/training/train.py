@@ -20,9 +20,9 @@ from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
 from workbench.experiments.training.layers.layer_parts import of_layer, require_recorded
 from workbench.experiments.training.loops import begun
-from workbench.experiments.training.loops.ahead import LoopAhead
 from workbench.experiments.training.loops.batches import is_one_shot, length_of, require_batches
 from workbench.experiments.training.loops.loop import Parts, TrainingLoop
+from workbench.experiments.training.loops.pipelined import PipelinedLoop
 from workbench.experiments.training.loops.progress import Bar, bar_of
 from workbench.experiments.training.loops.settings import file_of, own_settings, settings_of
 from workbench.experiments.training.loops.validation import ProgramValidation
@@ -180,7 +180,7 @@ def train(
         require_recorded(runner)
     if stop_on_nan and cluster is not None:
         raise Unimplemented("stop_on_nan in a cluster; train with devices= of this process, or look at run.history")
-    kind = LoopAhead if isinstance(runner, ClusterExecutor) else TrainingLoop
+    kind = PipelinedLoop if isinstance(runner, ClusterExecutor) else TrainingLoop
     loop = kind(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
     run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)

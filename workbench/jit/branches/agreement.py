@@ -59,7 +59,7 @@ class Agreement:
             ]
             for (first, second), here, there in zip(pairs, *inner, strict=False):
                 if _is_result(first, second):
-                    for of_side, value in zip(outputs, _alike(label, here, there), strict=True):
+                    for of_side, value in zip(outputs, _of_one_dtype(label, here, there), strict=True):
                         of_side.append(value)
             self._parts.append(pairs)
         return outputs
@@ -93,7 +93,7 @@ def _is_result(one: Any, other: Any) -> bool:
     return not (one is other or (is_plain(one) and type(one) is type(other) and one == other))
 
 
-def _alike(label: str, one: Any, other: Any) -> tuple[Any, Any]:
+def _of_one_dtype(label: str, one: Any, other: Any) -> tuple[Any, Any]:
     """Two values as results of one dtype and rank."""
     if not all(isinstance(value, (Tensor, *NUMBERS)) for value in (one, other)):
         _refuse(label, f"is {_text(one)} or {_text(other)}, and only tensors and numbers can depend on values")

@@ -13,7 +13,7 @@ from workbench import experiments
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.experiments.launch.cluster import running
-from workbench.experiments.training.loops.steps_ahead import train_steps
+from workbench.experiments.training.loops.step_functions import train_steps
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.layers.layer import Layer

@@ -55,8 +55,8 @@ def hinge_embedding_loss(
         [0.25 0.75]
     """
     require_reduction(reduction)
-    alike = where(label == 1.0, input, 0.0)
-    return reduced(alike + where(label == -1.0, relu(margin - input), 0.0), reduction, name)
+    positive = where(label == 1.0, input, 0.0)
+    return reduced(positive + where(label == -1.0, relu(margin - input), 0.0), reduction, name)
 
 
 def cosine_embedding_loss(
@@ -86,8 +86,8 @@ def cosine_embedding_loss(
         raise ShapeError("cosine_embedding_loss takes vectors", "[N, D] and label [N], or [D] and label [1]", got)
     squares = (reduce_sum(input1 * input1, axis=-1) + TINY) * (reduce_sum(input2 * input2, axis=-1) + TINY)
     cosine = reduce_sum(input1 * input2, axis=-1) / sqrt(squares)
-    alike = where(label == 1, 1.0 - cosine, 0.0)
-    return reduced(alike + where(label == -1, relu(cosine - margin), 0.0), reduction, name)
+    positive = where(label == 1, 1.0 - cosine, 0.0)
+    return reduced(positive + where(label == -1, relu(cosine - margin), 0.0), reduction, name)
 
 
 def soft_margin_loss(input: Any, label: Any, reduction: str = "mean", name: str | None = None) -> Any:

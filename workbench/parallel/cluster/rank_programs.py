@@ -111,10 +111,10 @@ def run_steps(
     fetched: Sequence[str],
     rates: Mapping[str, Any],
     watcher: Sequence[str],
-    looks: bool,
+    is_sampled: bool,
 ) -> dict[str, Any]:
     """See `RankWork.run_all`."""
-    return _working(key).run_all(first, stretches, fetched, rates, watcher, looks)
+    return _working(key).run_all(first, stretches, fetched, rates, watcher, is_sampled)
 
 
 def evaluate(key: str, fields: Mapping[str, np.ndarray], fetched: Sequence[str]) -> list[float]:

@@ -57,7 +57,7 @@ class RankWork:
         fetched: Sequence[str],
         rates: Mapping[str, Any],
         watcher: Sequence[str],
-        looks: bool,
+        is_sampled: bool,
     ) -> dict[str, Any]:
         """Step after step, as many as were sent together.
 
@@ -65,8 +65,8 @@ class RankWork:
             first: number of the first of them, from 0. Steps that come behind one that has failed are not made.
             stretches: steps fed with the same shapes: `count`, and `feeds`, `{name: [count, …]}` of every device.
             rates: of every learning rate, one for each step.
-            watcher: module and name of what makes one that watches this rank; nothing for nobody. looks: whether it is
-                to look at the first of these steps.
+            watcher: module and name of what makes one that watches this rank; nothing for nobody.
+            is_sampled: whether it is to look at the first of these steps.
 
         Returns:
             `fetched`: of each name the values of this rank's devices, step by step; `steps`: how many;
@@ -77,7 +77,7 @@ class RankWork:
         try:
             if first != self.step:
                 raise PreconditionNotMet(f"step {first} was sent, this rank is at step {self.step}")
-            self._be_watched(watcher, looks)
+            self._be_watched(watcher, is_sampled)
             for feeds, number in _each_of(stretches):
                 now = {name: float(values[number]) for name, values in rates.items()}
                 of_steps.append(self.make_step(feeds, fetched, now))
@@ -93,13 +93,13 @@ class RankWork:
             "told": None if self._watcher is None else self._watcher.told(),
         }
 
-    def _be_watched(self, watcher: Sequence[str], looks: bool) -> None:
+    def _be_watched(self, watcher: Sequence[str], is_sampled: bool) -> None:
         if self._watcher is None and watcher:
             self._watcher = self.watched_by(watcher)
         elif self._watcher is not None and not watcher:
             self._watcher.close()
             self._watcher = None
-        if self._watcher is not None and looks:
+        if self._watcher is not None and is_sampled:
             self._watcher.look()
 
 

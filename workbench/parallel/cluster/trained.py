@@ -50,8 +50,8 @@ class ClusterExecutor:
         self._begun = 0  # steps that were sent
         self._watcher: list[str] = []
         self._hearers: list[Callable[[list[Any]], None]] = []
-        self._looks = False
-        self._is_ahead = False  # the ranks have made steps that the scope here does not know
+        self._is_sampled = False
+        self._is_stale = False  # the scope here: the ranks have made steps it does not know
         self._is_here = False  # the ranks hold the program and its values
 
     @property
@@ -92,16 +92,16 @@ class ClusterExecutor:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._begun, self._is_ahead = 0, False
+        self._begun, self._is_stale = 0, False
 
     def settle(self, scope: Scope) -> None:
         """Have the scope hold what the ranks' steps have made of the values."""
-        if not self._is_ahead:
+        if not self._is_stale:
             return
         first, *_ = self.cluster.ask(rank_programs.values_of, self._key)
         with scope.in_use():
             undisturbed(partial(_adopt, scope, first))
-        self._is_ahead = False
+        self._is_stale = False
 
     def write(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:
         """Write a checkpoint: every rank a part of what all hold alike, this process the rest, and the manifest last.
@@ -112,8 +112,8 @@ class ClusterExecutor:
         folder = folder.absolute()
         size = self.cluster.size if self._is_here else 0
         sums = self.cluster.ask(rank_programs.checksums, self._key) if size else [{}]
-        alike = {n: t.nbytes for n, t in tensors.items() if {checksum(t)} == {own.get(n, -1) for own in sums}}
-        owners = {**dict.fromkeys(tensors, size), **(dealt(alike, size) if size else {})}
+        replicated = {n: t.nbytes for n, t in tensors.items() if {checksum(t)} == {own.get(n, -1) for own in sums}}
+        owners = {**dict.fromkeys(tensors, size), **(dealt(replicated, size) if size else {})}
         parts = [[name for name in tensors if owners[name] == rank] for rank in range(size + 1)]
         with claimed(folder) as number:
             if size:
@@ -152,9 +152,9 @@ class ClusterExecutor:
         """
         names = steps[0][1]
         rates = {name: np.array([rates[name] for _, rates in steps]) for name in names}
-        stretches = [divided(batches, self.device_count) for batches in alike([feed for feed, _ in steps])]
+        stretches = [divided(batches, self.device_count) for batches in by_signature([feed for feed, _ in steps])]
         each, watcher = self.cluster.devices, self._watcher
-        looks, self._looks = self._looks, False
+        is_sampled, self._is_sampled = self._is_sampled, False
         given = [
             (
                 self._key,
@@ -163,11 +163,11 @@ class ClusterExecutor:
                 list(fetched),
                 rates,
                 watcher,
-                looks,
+                is_sampled,
             )
             for i in range(self.cluster.size)
         ]
-        self._is_ahead = True
+        self._is_stale = True
         asked = self.cluster.send_each(rank_programs.run_steps, given)
         self._begun += len(steps)
         return Sent(len(steps), asked)
@@ -198,7 +198,7 @@ class ClusterExecutor:
         Returns:
             what ends that.
         """
-        self._watcher, self._looks = [watcher.__module__, watcher.__qualname__], True
+        self._watcher, self._is_sampled = [watcher.__module__, watcher.__qualname__], True
         self._hearers = [*self._hearers, hear]
 
         def end() -> None:
@@ -210,7 +210,7 @@ class ClusterExecutor:
 
     def look(self) -> None:
         """Have the next step that is sent looked at by the watchers."""
-        self._looks = True
+        self._is_sampled = True
 
     def drop_temporaries(self) -> int:
         """Give the memory for temporaries of all ranks back, behind the steps that were sent; how many bytes."""
@@ -257,7 +257,7 @@ class Divided(NamedTuple):
         return {"count": self.batches, "feeds": self.devices[first : first + devices]}
 
 
-def alike(feeds: Sequence[Arrays]) -> Iterator[list[Arrays]]:
+def by_signature(feeds: Sequence[Arrays]) -> Iterator[list[Arrays]]:
     """The batches that follow each other and have the same names, shapes and dtypes together."""
     for _, batches in itertools.groupby(feeds, lambda feed: [(n, a.shape, a.dtype) for n, a in feed.items()]):
         yield list(batches)

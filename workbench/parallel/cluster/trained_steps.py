@@ -12,7 +12,7 @@ from workbench.errors import InvalidType, Unavailable
 from workbench.framework.program.program import Program
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
-from workbench.parallel.cluster.trained import ClusterExecutor, alike, divided
+from workbench.parallel.cluster.trained import ClusterExecutor, by_signature, divided
 from workbench.runtime.storage.scope import Scope
 
 
@@ -44,9 +44,9 @@ class StepsExecutor(ClusterExecutor):
 
     def settle(self, scope: Scope) -> None:
         """Fetch what rank 0's layer holds."""
-        if self._is_ahead:
+        if self._is_stale:
             self._values, *_ = self.cluster.ask(rank_programs.values_of, self._key)
-            self._is_ahead = False
+            self._is_stale = False
 
     def evaluate(self, feed: Mapping[str, Any], fetched: Sequence[str]) -> np.ndarray:
         """What the function that evaluates gives of a batch: means over its rows, in the order of the names.
@@ -54,7 +54,7 @@ class StepsExecutor(ClusterExecutor):
         Raises:
             InvalidArgument: the ranks have none, or the batch cannot be divided.
         """
-        (batches,) = alike([self.prepared(feed)])
+        (batches,) = by_signature([self.prepared(feed)])
         parts = [{n: a[0] for n, a in fields.items()} for fields in divided(batches, self.device_count).devices]
         given = [(self._key, fields, list(fetched)) for fields in parts]
         rows = [len(next(iter(fields.values()))) for fields in parts]

@@ -55,10 +55,10 @@ def _spread(flat: np.ndarray, parameters: Sequence[Any]) -> None:
 def _batches(parameters: Sequence[Any]) -> list[list[Any]]:
     """Consecutive ones of a dtype, at most `LARGEST` bytes together."""
     batches: list[list[Any]] = []
-    for _, alike in groupby(parameters, key=lambda p: p.grad.dtype):
+    for _, of_one_dtype in groupby(parameters, key=lambda p: p.grad.dtype):
         batches.append([])
         room = LARGEST
-        for parameter in alike:
+        for parameter in of_one_dtype:
             nbytes = parameter.grad.array.nbytes
             if batches[-1] and nbytes > room:
                 batches.append([])

@@ -43,8 +43,11 @@ class GroupWriters:
         names = json.loads(self.told(json.dumps(sorted(tensors)), "the names of what is saved"))
         sums = np.array([checksum(tensors.get(name)) for name in names], np.int64)
         of_all = self._group.all_gather(sums, names=["checksums of what is saved"]).wait()
-        alike = [name for name, same in zip(names, (of_all == of_all[0]).all(0)) if same]
-        owners = {**dict.fromkeys(names, 0), **dealt({name: tensors[name].nbytes for name in alike}, self._group.size)}
+        replicated = [name for name, same in zip(names, (of_all == of_all[0]).all(0)) if same]
+        owners = {
+            **dict.fromkeys(names, 0),
+            **dealt({name: tensors[name].nbytes for name in replicated}, self._group.size),
+        }
         self._write(folder, tensors, document, owners)
 
     def write_same(self, folder: Path, tensors: Mapping[str, np.ndarray], document: Any) -> None:

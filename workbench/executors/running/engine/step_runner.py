@@ -237,7 +237,7 @@ class StepRunner:
         if self._together is not None:
             self._together.prepare_vote(partial(self._commit, step, step.alone.commit, [], []))
         looking = bool(self._guards.all)
-        if looking and not whole.looks:
+        if looking and not whole.has_telltales:
             whole.look_at(step.telltales.stretches)
         try:
             results = whole.run(fed, looking)

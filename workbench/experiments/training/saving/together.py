@@ -42,7 +42,7 @@ class TrainerWriters(GroupWriters):
             PeerTimeout: some of them do not save. PeerFailed: one of them cannot.
         """
         group = self._ready()
-        self._require_alike(group, what)
+        self._require_same(group, what)
         try:
             yield
         except BaseException as error:
@@ -69,7 +69,7 @@ class TrainerWriters(GroupWriters):
         self.known = None
         return self._borrowed
 
-    def _require_alike(self, group: ProcessGroup, what: str) -> None:
+    def _require_same(self, group: ProcessGroup, what: str) -> None:
         text = np.zeros(_SAID, np.uint8)
         said = what.encode()[:_SAID]
         text[: len(said)] = np.frombuffer(said, np.uint8)

@@ -40,8 +40,8 @@ class Curves:
         self.rate = 0.0
         self._history, self._steps, self._seconds, self._evaluated = history, steps, seconds, evaluated
         self._series: dict[str, Buckets] = {}
-        self._looks: dict[str, Points] = {}
-        self._looked: dict[str, int] = {}
+        self._evaluations: dict[str, Points] = {}
+        self._known: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._rates = Points(2, _RATES)
         self._begun = seconds(), steps()
@@ -49,17 +49,17 @@ class Curves:
     def follow(self) -> bool:
         """Take over what is new; whether there was anything."""
         moved = [self._take(name, values) for name, values in list(self._history().items())]
-        moved += [self._look(name, *points) for name, points in self._evaluated().items()]
+        moved += [self._take_evaluation(name, *points) for name, points in self._evaluated().items()]
         return self._count() or any(moved)
 
-    def _look(self, name: str, steps: Sequence[int], values: Sequence[float]) -> bool:
-        points, known = self._looks.setdefault(name, Points(2)), self._looked.get(name, 0)
+    def _take_evaluation(self, name: str, steps: Sequence[int], values: Sequence[float]) -> bool:
+        points, known = self._evaluations.setdefault(name, Points(2)), self._known.get(name, 0)
         for step, value in zip(steps[known:], values[known:], strict=False):  # a value may have come meanwhile
             points.add(step, value)
             if not math.isfinite(value):
                 self._broken.setdefault(name, step)
-            self._looked[name] = self._looked.get(name, 0) + 1
-        return self._looked.get(name, 0) > known
+            self._known[name] = self._known.get(name, 0) + 1
+        return self._known.get(name, 0) > known
 
     def _take(self, name: str, values: Sequence[float]) -> bool:
         series = self._series.setdefault(name, Buckets())
@@ -89,7 +89,7 @@ class Curves:
             "width": max([series.width for series in self._series.values()], default=1),
             "series": {
                 **{name: series.message() for name, series in self._series.items()},
-                **{n: _of_points(points, self._broken.get(n)) for n, points in self._looks.items()},
+                **{n: _of_points(points, self._broken.get(n)) for n, points in self._evaluations.items()},
             },
             "rate": {"step": column(steps, "float64"), "value": column(rates, "float32")},
         }

@@ -86,26 +86,26 @@ def repeated_layers(nodes: Nodes) -> dict[str, int]:
         content.setdefault(layer, Counter())[device, kind, type] += 1
     layers = list(content)
     numbers: dict[Hashable, int] = {}
-    looks = [numbers.setdefault((family(n), frozenset(content[n].items())), len(numbers)) for n in layers]
-    return {layers[k]: place for k, place in enumerate(repeats(looks))}
+    kinds = [numbers.setdefault((family(n), frozenset(content[n].items())), len(numbers)) for n in layers]
+    return {layers[k]: place for k, place in enumerate(repeats(kinds))}
 
 
-def repeats(looks: Sequence[int]) -> list[int]:
+def repeats(kinds: Sequence[int]) -> list[int]:
     """For every element the position of the first one that it repeats: `a b c b c d` gives 0 1 2 1 2 5."""
     places, at = [], 0
-    while at < len(looks):
-        period, times = _block(looks, at)
+    while at < len(kinds):
+        period, times = _block(kinds, at)
         places += [at + k % period for k in range(period * times)]
         at += period * times
     return places
 
 
-def _block(looks: Sequence[int], at: int) -> tuple[int, int]:
+def _block(kinds: Sequence[int], at: int) -> tuple[int, int]:
     """Length and number of the equal blocks that begin here and cover most; the shorter of two that cover the same."""
     best = (1, 1)
-    for period in range(1, min(_LONGEST, (len(looks) - at) // 2) + 1):
-        times, block = 1, looks[at : at + period]
-        while looks[at + times * period : at + (times + 1) * period] == block:
+    for period in range(1, min(_LONGEST, (len(kinds) - at) // 2) + 1):
+        times, block = 1, kinds[at : at + period]
+        while kinds[at + times * period : at + (times + 1) * period] == block:
             times += 1
         if times > 1 and times * period > best[0] * best[1]:
             best = (period, times)

@@ -43,7 +43,7 @@ class _PassEnd(NamedTuple):
     """A pass has ended behind the step before, which was sent when the loader told."""
 
 
-class LoopAhead(TrainingLoop):
+class PipelinedLoop(TrainingLoop):
     """A TrainingLoop of a ClusterExecutor."""
 
     def _steps(self, run: Run) -> Iterator[dict[str, float]]:
@@ -128,7 +128,7 @@ class _Sender:
         is_at_rest: what was given last is all that was sent.
     """
 
-    def __init__(self, loop: LoopAhead, executor: ClusterExecutor, run: Run) -> None:
+    def __init__(self, loop: PipelinedLoop, executor: ClusterExecutor, run: Run) -> None:
         self._loop, self._executor, self._run = loop, executor, run
         self._taken = loop.taken()
         self._step, self._done = run.step, loop.done  # of those that were taken

@@ -11,8 +11,8 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, one_of
 from workbench.experiments.records import recorder
 from workbench.experiments.run import Run
-from workbench.experiments.training.loops.ahead import LoopAhead
 from workbench.experiments.training.loops.batches import is_one_shot, require_batches
+from workbench.experiments.training.loops.pipelined import PipelinedLoop
 from workbench.experiments.training.loops.progress import bar_of
 from workbench.experiments.training.loops.settings import file_of, own_settings, settings_of
 from workbench.experiments.training.loops.validation import PREFIX, Validation
@@ -22,8 +22,8 @@ from workbench.parallel.cluster.trained_steps import StepsExecutor
 from workbench.runtime.storage.scope import Scope
 
 
-class StepsLoop(LoopAhead):
-    """A LoopAhead whose batches are fields by their numbers, or, of dicts, by their names."""
+class StepsLoop(PipelinedLoop):
+    """A PipelinedLoop whose batches are fields by their numbers, or, of dicts, by their names."""
 
     def feed(self, batch: Any) -> Mapping[str, Any]:
         """What a batch is called in the ranks."""

@@ -20,7 +20,7 @@ from workbench.checkpoint.program_files import document_of
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.executors.api.executor import Executor
 from workbench.experiments.training import train
-from workbench.experiments.training.loops import ahead
+from workbench.experiments.training.loops import pipelined
 from workbench.framework.text.deserialize import program_from_dict
 from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.lr.schedule import ConstantRate
@@ -270,7 +270,7 @@ def test_a_run_that_fails_ahead_of_what_is_known_is_not_saved(monkeypatch: pytes
 
 
 def test_a_group_of_steps_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "_BYTES", 5 * ROWS * 3 * 4)
+    monkeypatch.setattr(pipelined, "_BYTES", 5 * ROWS * 3 * 4)
     run, near, *_ = trained(monkeypatch, True, epochs=20)
     run.wait(30)
     assert max(near.sent) == 5
