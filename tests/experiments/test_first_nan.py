@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, build, column, constant
 from workbench import static
+from workbench.experiments import runs
 from workbench.experiments.first_nan import StoppedOnNaN
 from workbench.experiments.launch.setup import Setup
 from workbench.framework.program.guard import static_mode
@@ -110,7 +112,7 @@ def test_a_nan_in_what_was_fed_is_told_as_such(model: Model, devices: int) -> No
 def test_an_infinite_loss_is_called_that() -> None:
     def body() -> Any:
         x = static.data("X", [None, 1])
-        return wb.mean(wb.log(wb.abs(static.nn.fc(x, 1, weight_attr=constant(1.0), bias_attr=constant(0.0)))))
+        return wb.mean(wb.log(wb.abs(static.nn.fc(x, 1, weight_attr=constant(1.0), bias_attr=False))))
 
     built = build(body, wb.optimizer.SGD(0.0)).start()
     run = trained(built, 2, [{"X": column(1, 1)}, {"X": column(1, 0)}]).wait(60)
@@ -153,3 +155,29 @@ def test_a_step_that_cannot_be_run_again_is_tried_once(model: Model, error: Exce
         assert nan.reason == f"its loss or a gradient is not finite; the step could not be run again: {why}"
     assert (nan.op, nan.origin, str(nan).splitlines()[0]) == (None, None, f"NaN from step 3: {nan.reason}")
     assert len(tried) == 1
+
+
+def sums_of_logarithms() -> Any:
+    x = static.data("X", [None, 1])
+    return wb.mean(wb.log(static.nn.fc(x, 1, weight_attr=constant(1.0), bias_attr=False)))
+
+
+def test_whoever_shows_a_run_says_the_same_of_it(tmp_path: Path) -> None:
+    model = build(sums_of_logarithms, wb.optimizer.SGD(0.001)).start()
+    batches = feeds(bad=5)
+    batches[4]["X"][4] = 0.0  # its logarithm is -Inf; the parameters made of it give NaN from the step after it on
+    file = tmp_path / "runs.sqlite"
+    run = wb.train(
+        model.main, batches, fetch={"loss": model.loss}, scope=model.scope, epochs=1, progress=False, record=file
+    ).wait(60)
+    losses = run.history["loss"]
+    assert np.isneginf(losses[4]) and np.isnan(losses[5:]).all()
+    assert "Inf from step 5" in repr(run)  # before anybody has asked where it comes from
+    (recorded,) = runs(file)
+    assert (recorded.first_nan, recorded.nan_title) == (5, run.first_nan.title)
+    (told,) = (event for event in recorded.events if event.kind == "first_nan")
+    assert (told.step, told.data["op"], told.data["device"]) == (5, "log", "cpu:0")
+    compared = wb.compare(run, file=file)
+    assert "run 1: Inf from step 5; loss is NaN at step 6, the first of 7" in compared._repr_html_()
+    for text in (repr(recorded), repr(runs(file)), repr(compared), compared._repr_html_()):
+        assert "Inf from step 5" in text and "NaN from step" not in text

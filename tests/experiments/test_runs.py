@@ -68,8 +68,9 @@ def test_a_run_that_ended_in_nan_says_from_where(file: Path) -> None:
     assert [table[k].first_nan for k in (1, 3, 4, 5, 6)] == [None, None, 3, 1, None]
     assert "done, NaN from step 3" in repr(table) and table[4].state == "done"
     html = compare(1, 4, 5, file=file)._repr_html_()
-    assert "run 5: NaN in every step, nothing to draw" in html and "run 4: NaN at step 1" in html
-    assert "run 1: NaN" not in html
+    assert "run 5: NaN from step 1; loss is NaN in every step, nothing to draw" in html
+    assert "run 4: NaN from step 3; loss is NaN at step 1, the first of 3" in html
+    assert "<small>run 1:" not in html
 
 
 def test_steps_stand_once(file: Path) -> None:

@@ -84,12 +84,13 @@ class FirstNaN:
     @property
     def title(self) -> str:
         """`NaN from step 27`."""
-        return f"{self.kind} from step {self.step}"
+        return title_of(self.kind, self.step)
 
     @property
     def kind(self) -> str:
         """`NaN`; `Inf` if there is nothing but Inf among the first results that are not finite."""
-        return "Inf" if self._is_known and self._origin and not any(o.nans for o in self._origin.outputs) else "NaN"
+        finding = self.find()
+        return "Inf" if finding is not None and not any(o.nans for o in finding.outputs) else "NaN"
 
     @property
     def reason(self) -> str:
@@ -109,6 +110,11 @@ class FirstNaN:
         return f"{self.title}: {reason}" + (f"\n  at {self.site}" if self.site is not None else "")
 
     __repr__ = __str__
+
+
+def title_of(kind: str, step: int) -> str:
+    """How a first NaN, or Inf, is called wherever a run is shown."""
+    return f"{kind} from step {step:,}"
 
 
 def _first_line(error: Exception) -> str:

@@ -15,6 +15,7 @@ from workbench.experiments.charts.pictures import as_image
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run
+from workbench.experiments.tables.run_columns import cell
 from workbench.experiments.tables.run_table import runs
 
 _MISSING = "-"
@@ -52,7 +53,8 @@ class Comparison:
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("", *(f"run {run.number}" for run in self.runs))]
-        for name in ("name", "state", "step", "seconds", "steps_per_second"):
+        rows += [(name, *(cell(run, name) for run in self.runs)) for name in ("name", "state")]
+        for name in ("step", "seconds", "steps_per_second"):
             rows.append((name, *(_shown(getattr(run, name)) for run in self.runs)))
         for name, curves in self.curves.items():
             newest = (float(c[-1]) if c is not None and len(c) else None for c in curves)

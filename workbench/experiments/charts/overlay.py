@@ -47,18 +47,28 @@ def _chart(runs: Sequence[RecordedRun], name: str, log: bool, shown: Shown) -> s
     drawing = shown(line_chart(lines, f"{name} of {', '.join(line.name for line in lines)}", 420, 180, log=log))
     legend = " ".join(f"<span>{shown(key(line.number))} {line.name}</span>" for line in lines)
     style = "margin:4px 16px 4px 0"
-    notes = "".join(f"<br/><small>{note}</small>" for line in lines if (note := _missing(line, log)))
+    titles = {f"run {run.number}": run.nan_title for run in runs}
+    missing = ((line.name, _missing(line, log, name), titles[line.name]) for line in lines)
+    notes = "".join(
+        f"<br/><small>{escape(f'{run}: ' + '; '.join(filter(None, (title, why))))}</small>"
+        for run, why, title in missing
+        if why
+    )
     return f'<figure style="{style}"><figcaption><b>{escape(name)}</b> {legend}{notes}</figcaption>{drawing}</figure>'
 
 
-def _missing(line: ChartLine, log: bool) -> str:
-    """What of a run cannot be drawn."""
+def _missing(line: ChartLine, log: bool, name: str) -> str:
+    """What of a curve cannot be drawn."""
     finite, nan = np.isfinite(line.values), np.isnan(line.values)
     if not finite.any():
-        return f"{line.name}: {'NaN' if nan.all() else 'NaN or Inf'} in every step, nothing to draw"
+        return f"{name} is {'NaN' if nan.all() else 'NaN or Inf'} in every step, nothing to draw"
     if log and not (line.values[finite] > 0).any():
-        return f"{line.name}: nothing above 0, which a log scale could show"
-    return f"{line.name}: NaN at step {line.steps[nan.argmax()]:,.0f}, the first of {nan.sum():,}" if nan.any() else ""
+        return f"{name} has nothing above 0, which a log scale could show"
+    if not nan.any():
+        return ""
+    count = int(nan.sum())
+    of_so_many = f", the first of {count:,}" if count > 1 else ""
+    return f"{name} is NaN at step {line.steps[nan.argmax()]:,.0f}{of_so_many}"
 
 
 def key(number: int) -> str:

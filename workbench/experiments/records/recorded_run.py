@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import NotFound, did_you_mean
-from workbench.experiments.records.runs_file import Happening, RunsFile
+from workbench.experiments.first_nan import title_of
+from workbench.experiments.records.runs_file import FIRST_NAN, Happening, RunsFile
 
 LOST_S = 15.0  # without a sign of life a run is taken for lost
 COLUMNS = ("number", "name", "state", "step", "seconds", "steps_per_second")
@@ -75,10 +76,27 @@ class RecordedRun:
         return self._file.last(self.number)
 
     @cached_property
-    def first_nan(self) -> int | None:
-        """The step from which on something fetched was NaN, which its newest value is; else None."""
+    def _seen(self) -> tuple[int, str] | None:
+        """The step of the first NaN or Inf, and which of the two.
+
+        It is what the run saw in its loss and gradients; of a run that could not see it, from where on something
+        fetched was NaN, which its newest value is.
+        """
+        for told in self._file.happenings(self.number, FIRST_NAN):
+            return told.step, "Inf" if told.data.get("kind") == "Inf" else "NaN"
         names = [name for name, value in self.last.items() if math.isnan(value)]
-        return min((_first_nan(*self.curve(name)) for name in names), default=None)
+        steps = [_first_nan(*self.curve(name)) for name in names]
+        return (min(steps), "NaN") if steps else None
+
+    @property
+    def first_nan(self) -> int | None:
+        """The first step with a NaN or an Inf, None if there was none; as `run.first_nan.step`."""
+        return None if self._seen is None else self._seen[0]
+
+    @property
+    def nan_title(self) -> str:
+        """`Inf from step 27`, as `run.first_nan.title`; empty if there was none."""
+        return "" if self._seen is None else title_of(self._seen[1], self._seen[0])
 
     @property
     def events(self) -> list[Happening]:
@@ -128,7 +146,8 @@ class RecordedRun:
         of = f" of {self.steps}" if self.steps is not None else ""
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.last.items())
         values = f", {shown}" if shown else ""
-        return f"RecordedRun({self.number} {self.name!r}: {self.state}, step {self.step}{of}{values})"
+        nan = f", {self.nan_title}" if self.nan_title else ""
+        return f"RecordedRun({self.number} {self.name!r}: {self.state}, step {self.step}{of}{values}{nan})"
 
 
 def _first_nan(steps: np.ndarray, values: np.ndarray) -> int:

@@ -20,7 +20,8 @@ from weakref import WeakKeyDictionary
 
 from workbench import events
 from workbench.errors import NotFound
-from workbench.experiments.records.runs_file import Entry, FileReplaced, Happening, RunProgress, RunsFile
+from workbench.experiments.first_nan import FirstNaN
+from workbench.experiments.records.runs_file import FIRST_NAN, Entry, FileReplaced, Happening, RunProgress, RunsFile
 from workbench.experiments.records.surroundings import surroundings
 from workbench.experiments.run import Run
 from workbench.experiments.runners import executor_of
@@ -54,6 +55,7 @@ class Record:
         self._entry: Entry | None = None
         self._written: dict[str, int] = {}
         self._happenings: list[Happening] = []
+        self._nan_written = False
         self._checkpoints: list[tuple[int, str]] = []
         self._last: tuple[float, RunProgress] | None = None
         self._begun = time.strftime("%H:%M:%S")
@@ -124,19 +126,23 @@ class Record:
         ended = self.run.finished
         progress = _progress(self.run)
         numbers = self._new_numbers()
+        nan = None if self._nan_written else self.run.first_nan
         happenings, checkpoints = list(self._happenings), list(self.run.checkpoints)
+        told = [*happenings, *([] if nan is None else [_happening_of(nan)])]
         kept = checkpoints if checkpoints != self._checkpoints else None
-        if numbers or happenings or kept is not None or self._is_due(progress):
-            self.file.add(self._entry, progress, numbers, happenings, kept)
+        if numbers or told or kept is not None or self._is_due(progress):
+            self.file.add(self._entry, progress, numbers, told, kept)
             self._last = time.monotonic(), progress
         for name, _, values in numbers:
             self._written[name] = self._written.get(name, 0) + len(values)
         del self._happenings[: len(happenings)]
+        self._nan_written = self._nan_written or nan is not None
         self._checkpoints = checkpoints
         self.complete = ended and not self._new_numbers()
 
     def _write_anew(self) -> None:
         self._entry, self._last, self._written, self._checkpoints = None, None, {}, []
+        self._nan_written = False
         self._begin()
         self._add()
         tell_anyway(
@@ -175,6 +181,11 @@ class Record:
 
     def _title(self) -> str:
         return f"run {self.run.name!r} (begun {self._begun})"
+
+
+def _happening_of(nan: FirstNaN) -> Happening:
+    data = {"kind": nan.kind, "op": nan.op, "device": nan.device, "reason": nan.reason}
+    return Happening(time.time(), nan.step, FIRST_NAN, data)
 
 
 def _progress(run: Run) -> RunProgress:
@@ -293,6 +304,8 @@ class _Watch:
             self._record.happened("error", {"text": event.text, "op": event.op, "site": site})
 
     def _write_the_rest(self) -> None:
+        if (nan := self._record.run.first_nan) is not None:
+            nan.find()  # here: who writes the file would take as long, and be waited for
         deadline = time.monotonic() + LAST_TRY
         while not self._record.write(LAST_TRY) and time.monotonic() < deadline:
             time.sleep(PERIOD / 5)

@@ -23,6 +23,7 @@ from workbench.experiments.records.file_use import in_use
 APPLICATION = 0x776B6277  # tells the file from other databases
 VERSION = 2
 BUSY_S = 2.0  # how long to wait for another process's transaction
+FIRST_NAN = "first_nan"  # what the first NaN or Inf of a run is called among what happened in it
 PLACE = "WORKBENCH_RUNS"  # environment variable that chooses the file
 
 _TABLES = "SELECT count(*) FROM sqlite_master"
@@ -259,11 +260,12 @@ class RunsFile:
             last = {name: stored.numbers_of(at, blob)[1] for name, blob, at in db.execute(ends, (run,))}
         return {name: float(values[-1]) for name, values in last.items() if len(values)}
 
-    def happenings(self, run: int) -> list[Happening]:
-        """In the order they were recorded."""
+    def happenings(self, run: int, kind: str | None = None) -> list[Happening]:
+        """In the order they were recorded; all, or those of a kind."""
+        of_kind = "SELECT at, step, kind, data FROM events WHERE run=? AND kind=ifnull(?, kind) ORDER BY id"
         with self._open() as db:
             self._require(db, run)
-            rows = db.execute("SELECT at, step, kind, data FROM events WHERE run=? ORDER BY id", (run,)).fetchall()
+            rows = db.execute(of_kind, (run, kind)).fetchall()
             return [Happening(at, step, kind, stored.data_of(data)) for at, step, kind, data in rows]
 
     def checkpoints(self, run: int) -> list[tuple[int, str]]:

@@ -67,7 +67,7 @@ def cell(run: RecordedRun, column: str) -> str:
         of = f" of {run.steps:,}" if run.steps is not None and run.steps != run.step else ""
         return f"{run.step:,}{of}"
     if column == "state":
-        return run.state if run.first_nan is None else f"{run.state}, NaN from step {run.first_nan:,}"
+        return ", ".join(filter(None, (run.state, run.nan_title)))
     value = run.value(column)
     if column in ("begun", "ended") and value is not None:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(value))
