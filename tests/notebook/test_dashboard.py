@@ -63,9 +63,9 @@ def test_steps_that_came_to_rest_before_it_was_made_are_no_trouble(
     class Hurried(module.Publisher):
         """Its threads are there before whoever makes it has it."""
 
-        def __init__(self, model: Any, send: Any, at_rest: Any) -> None:
-            at_rest()
-            super().__init__(model, send, at_rest)
+        def __init__(self, model: Any, send: Any, at_turn: Any) -> None:
+            at_turn()
+            super().__init__(model, send, at_turn)
 
     monkeypatch.setattr(module, "Publisher", Hurried)
     step(net)
@@ -147,7 +147,7 @@ def test_a_still_picture_says_what_goes_on_and_how_to_get_the_page_back(net: Not
         net.run("dash = wb.dashboard(run)")
         display(net, "dash")
         said = front_end[-1][0]["text/plain"].splitlines()
-        assert "'mine', at step 0 of 9 then, goes on" in said[1]
+        assert "'mine' was paused then, at step 0 of 9" in said[1]
         assert f"In[{net.shell.displayhook.prompt_count}]" in said[2]
         run.resume()
         run.wait(30)
@@ -158,6 +158,26 @@ def test_a_still_picture_says_what_goes_on_and_how_to_get_the_page_back(net: Not
     finally:
         run.stop()
         run.wait(30)
+
+
+def test_a_still_picture_saved_while_a_run_goes_on_says_so(net: Notebook, front_end: list[Any]) -> None:
+    def still() -> str:
+        return str(front_end[-1][0]["text/plain"])
+
+    net.run("dash = wb.dashboard(net)")
+    display(net, "dash")
+    assert "state: no run" in still() and "The run" not in still() and "run that" not in still()
+    assert f"In[{net.shell.displayhook.prompt_count}]" in still()
+    run = net["dash"].start(steps=10**9)
+    try:
+        wait_for(lambda: "or later then, goes on" in still() and "state: running" in still(), 60, "word of the run")
+        assert front_end[-1][2] and "state: no run" not in still()
+        run.pause()
+        wait_for(lambda: f"was paused then, at step {run.step:,} of" in still(), 60, "word of the pause")
+    finally:
+        run.stop()
+        run.wait(60)
+    wait_for(lambda: "has ended" in still(), 60, "word of the end")
 
 
 def test_colab_is_told_where_it_finds_the_widget(

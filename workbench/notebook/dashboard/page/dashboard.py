@@ -12,6 +12,7 @@ from IPython.core.getipython import get_ipython
 
 from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
+from workbench.experiments.run_state import State
 from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject, Target
@@ -34,7 +35,7 @@ class Dashboard:
         self._model = Model(Subject.of(target, names()), names, startup_of)
         self._picture, self._cell = "", "this cell"  # that showed it last
         self._page: Page = Page(lambda message, buffers: self._publisher.take(message, buffers))
-        self._publisher = Publisher(self._model, self._page.post, self._come_to_rest)
+        self._publisher = Publisher(self._model, self._page.post, self._draw_still)
 
     @property
     def run(self) -> Run | None:
@@ -152,8 +153,8 @@ class Dashboard:
         said, words, seen = self._still()
         self._page.still.show(self._page.view(), words.partition("\n")[0], said, words, seen)
 
-    def _come_to_rest(self) -> None:
-        """What is left of the page, in a notebook that is saved now, tells what came of the steps."""
+    def _draw_still(self) -> None:
+        """What is left of the page, in a notebook that is saved now, tells what goes on, or what came of the steps."""
         if self._page.still.is_shown:
             self._page.still.update(*self._still())
 
@@ -174,18 +175,20 @@ class Dashboard:
 
     def _way_back(self) -> list[str]:
         """What a still picture says of itself: a run may go on while nobody sees it."""
-        run = self.run
-        goes_on = "A run that was begun from it goes on as long as the kernel does."
-        if run is not None and run.finished:
-            goes_on = f"The run {run.name!r} has ended; below the picture is what came of it."
-        elif run is not None:
-            of = f" of {run.steps:,}" if run.steps is not None else ""
-            goes_on = f"The run {run.name!r}, at step {run.step:,}{of} then, goes on as long as the kernel does."
         return [
-            "A still picture of when the cell was run: the live page is not here.",
-            goes_on,
+            "A still picture of when the notebook was saved: the live page is not here.",
+            *([] if self.run is None else [_what_goes_on(self.run)]),
             f"To have the page back, run {self._cell} again; if the kernel has ended, the cells above it first.",
         ]
+
+
+def _what_goes_on(run: Run) -> str:
+    if run.finished:
+        return f"The run {run.name!r} has ended; below the picture is what came of it."
+    at = f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps is not None else "")
+    if run.state == State.PAUSED:
+        return f"The run {run.name!r} was paused then, at {at}; it can go on as long as the kernel lives."
+    return f"The run {run.name!r}, at {at} or later then, goes on as long as the kernel does."
 
 
 def _this_cell() -> str:

@@ -29,12 +29,12 @@ class Publisher:
 
     Args:
         send: puts a message on its way; called on these threads, one at a time.
-        at_rest: is called on one of them when nothing goes on any more, and there have been steps.
+        at_turn: is called on one of them when a run begins, holds, goes on or ends, and when a loop of steps does.
     """
 
-    def __init__(self, model: Model, send: Send, at_rest: Callable[[], None] = lambda: None) -> None:
-        self.model, self._sends, self._at_rest = model, send, at_rest
-        self._stood: tuple[Any, int] = (model.run, 0)  # the run and its steps when nothing went on last
+    def __init__(self, model: Model, send: Send, at_turn: Callable[[], None] = lambda: None) -> None:
+        self.model, self._sends, self._at_turn = model, send, at_turn
+        self._stood: tuple[Any, ...] = (model.run, False, 0)
         self._lock = threading.Lock()  # the model
         self._way = threading.Lock()  # to the page
         self._wake, self._closed = threading.Event(), False
@@ -172,13 +172,18 @@ class Publisher:
     def _beat(self) -> None:
         """A sign of life, with the seconds until the next; none follows when nothing goes on."""
         goes_on, now = self.model.goes_on(), time.monotonic()
-        stands = (self.model.run, self.model.watch.steps())
-        if not goes_on and stands != self._stood:
+        stands = self._standing()
+        if stands != self._stood:
             self._stood = stands
-            self._work.put(self._at_rest)
+            self._work.put(self._at_turn)
         if goes_on != self._beats or (goes_on and now >= self._next_beat):
             self._beats, self._next_beat = goes_on, now + _BEAT_S
             self._tell({"type": "beat", "next": _BEAT_S if goes_on else None})
+
+    def _standing(self) -> tuple[Any, ...]:
+        """The run, whether steps follow each other, and, where they do not, how many there have been."""
+        run, is_stepping = self.model.run, self.model.is_stepping()
+        return run, is_stepping, None if is_stepping else self.model.watch.steps() if run is None else run.step
 
     def _serve(self) -> None:
         while True:
