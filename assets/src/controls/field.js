@@ -1,12 +1,11 @@
 // One setting: a labelled input that keeps what the user typed until the kernel has it.
 import { h } from "../draw/dom.js";
+import { newId } from "../draw/ids.js";
 import { written } from "./settings.js";
-
-let fields = 0;
 
 // `send(values)` tells the kernel.
 export function field(setting, send) {
-  const id = `wb-setting-${++fields}`;
+  const id = newId("setting");
   const input = setting.choices ? h("select", { id, onchange: changed }) : textInput(setting, id, changed);
   const mark = h("span", { class: "wb-next", hidden: true }, "applies to the next run");
   const problem = h("span", { class: "wb-problem", id: `${id}-problem`, role: "status" });

@@ -1,11 +1,10 @@
 // One setting that is on or off; the same methods as a field.
 import { h } from "../draw/dom.js";
-
-let toggles = 0;
+import { newId } from "../draw/ids.js";
 
 // `send(values)` tells the kernel.
 export function toggle(setting, send) {
-  const id = `wb-switch-${++toggles}`;
+  const id = newId("switch");
   const input = h("input", { id, type: "checkbox", title: setting.title, onchange: changed });
   const mark = h("span", { class: "wb-next", hidden: true }, "applies to the next run");
   const label = h("label", { for: id, title: setting.title }, setting.label);

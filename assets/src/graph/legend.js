@@ -2,6 +2,7 @@
 import { HEAT, ROLES, theme } from "../draw/colors.js";
 import { mixed } from "../draw/contrast.js";
 import { h, renew, s } from "../draw/dom.js";
+import { newId } from "../draw/ids.js";
 import { bytes, count } from "../draw/numbers.js";
 import { MARKS } from "./marks.js";
 import { DASHES, WIDTHS } from "./shapes.js";
@@ -86,6 +87,7 @@ export function legendKeys(element) {
 function scaleSymbol(back) {
   const stop = (offset, color) => s("stop", { offset, "stop-color": color });
   const cold = `rgb(${mixed(HEAT, back, 0.06).map(Math.round).join(", ")})`;
-  const gradient = s("linearGradient", { id: "wb-heat" }, stop(0, cold), stop(1, HEAT));
-  return s("svg", { width: 60, height: 10 }, gradient, s("rect", { width: 60, height: 10, fill: "url(#wb-heat)" }));
+  const id = newId("heat");
+  const gradient = s("linearGradient", { id }, stop(0, cold), stop(1, HEAT));
+  return s("svg", { width: 60, height: 10 }, gradient, s("rect", { width: 60, height: 10, fill: `url(#${id})` }));
 }
