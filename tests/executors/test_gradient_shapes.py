@@ -217,3 +217,64 @@ def test_ops_that_were_joined_are_each_asked() -> None:
     for native in (False, True):
         with override(cpu_tape=native), pytest.raises(InvalidArgument, match="tanh_grad"):
             static.Executor().run(static.CompiledProgram(built.main), feed=feed, fetch_list=[slope])
+
+
+# Inside of control flow, and where sizes are known only when the program runs
+
+
+def _branch(body: Body) -> Body:
+    return lambda x: static.nn.cond(wb.mean(x) > 0, lambda: body(x), lambda: -x)
+
+
+def _loop(body: Body) -> Body:
+    def looped(x: Any) -> Any:
+        i, n = wb.full([1], 0, "int64"), wb.full([1], 2, "int64")
+        return static.nn.while_loop(lambda i, h: i < n, lambda i, h: [i + 1, body(h)], [i, x])[1]
+
+    return looped
+
+
+def _twice(x: Any) -> Any:
+    return wb.concat([x, x])
+
+
+FLOW: dict[str, Body] = {
+    "branch": _branch(wb.exp),
+    "identity in a branch": _branch(lambda x: x),
+    "loop": _loop(wb.exp),
+    "matrix product in a loop": _loop(BODIES["fc"]),
+    "branch in a loop": _loop(_branch(wb.tanh)),
+    "loop in a branch": _branch(_loop(wb.tanh)),
+    "branches of two sizes": lambda x: static.nn.cond(wb.mean(x) > 0, lambda: _twice(x), lambda: x),
+    "behind branches of two sizes": lambda x: wb.exp(static.nn.cond(wb.mean(x) > 0, lambda: _twice(x), lambda: x * 2)),
+    "growing in a loop": _loop(_twice),
+}
+_ROWS = {"branches of two sizes": 8, "behind branches of two sizes": 8, "growing in a loop": 16}  # of the 4 rows of x
+_WAYS: dict[str, dict[str, Any]] = {
+    "kernels": {"cpu_tape": True}, "calls": {"cpu_tape": False}, "reference": {"executor": "reference"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", _WAYS)
+@pytest.mark.parametrize("name", FLOW)
+def test_a_gradient_of_control_flow_with_other_rows_is_refused(name: str, way: str) -> None:
+    body, rows = FLOW[name], _ROWS.get(name, 4)
+    for others in (rows, 1, rows + 1):
+        built, feed, slope = _with_gradient(body, 4, others)
+        scope = _started(built)
+        with override(**_WAYS[way]):
+            run = partial(static.Executor().run, built.main, feed=feed, fetch_list=[slope], scope=scope)
+            if others == rows:
+                assert run()[0].shape == (4, 16)
+                continue
+            with pytest.raises(InvalidArgument, match=r"Out@GRAD must have the shape of Out\n") as caught:
+                run()
+        assert f"expected: [{rows}, 16]\n  got:      [{others}, 16]" in str(caught.value)
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_the_reference_refuses_a_gradient_with_other_rows(body: Body) -> None:
+    built, feed, slope = _with_gradient(body, 4, 1)
+    scope = _started(built)
+    with override(executor="reference"), pytest.raises(InvalidArgument, match=r"_grad.*must have the shape of"):
+        static.Executor().run(built.main, feed=feed, fetch_list=[slope], scope=scope)

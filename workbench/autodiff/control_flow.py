@@ -29,11 +29,11 @@ def cond_grad(walk: Walk, use: Use) -> None:
     attrs: dict[str, Any] = {"input_names": list(inner), "grad_index": receivers}
     for side in ("true", "false"):
         block, outs = op.attrs[f"{side}_block"], op.attrs[f"{side}_outs"]
-        grad_block, seeds, source_grads = _gradient_block(
-            walk, block, [outs[i] for i in index], [inner[i] for i in receivers]
-        )
+        told = [outs[i] for i in index]
+        grad_block, seeds, source_grads = _gradient_block(walk, block, told, [inner[i] for i in receivers])
         _also_save(op, f"{side}_saved", _saved_names(grad_block, block, inner))
-        attrs.update({f"{side}_block": grad_block, f"{side}_seeds": seeds, f"{side}_grads": source_grads})
+        attrs.update({f"{side}_block": grad_block, f"{side}_outs": told})
+        attrs.update({f"{side}_seeds": seeds, f"{side}_grads": source_grads})
     inputs = {
         "Cond": op.inputs["Cond"],
         "Input": op.inputs["Input"],

@@ -16,6 +16,7 @@ from workbench.framework.op.record import flat
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.block import Block
 from workbench.framework.program.failures import not_finite, op_failure, uninitialised
+from workbench.framework.program.infer import GradientCheck
 from workbench.framework.program.operator import Operator
 from workbench.framework.values.spec import spec_of
 
@@ -33,6 +34,7 @@ class Call:
         outs: per output slot the names, () when nobody wants it.
         written: all names it writes.
         needs: what the executor has to hand over by keyword.
+        check: of a backward operator, whether it takes what it gets.
         frees: names whose value is not read after this call.
     """
 
@@ -43,6 +45,7 @@ class Call:
     written: list[str]
     attrs: dict[str, Any]
     needs: frozenset[str]
+    check: GradientCheck | None
     frees: list[str] = field(default_factory=list)
 
 
@@ -57,10 +60,11 @@ def make_call(op: Operator) -> Call:
         )
     outs = [tuple(op.outputs.get(slot.name, ())) for slot in record.outputs]
     attrs = op.call_attrs()
+    check = GradientCheck(record, attrs) if record.is_grad else None
     if "wanted" in record.needs:
-        attrs["wanted"] = tuple(any(n != EMPTY for n in names) for names in outs)
+        attrs = {**attrs, "wanted": tuple(any(n != EMPTY for n in names) for names in outs)}
     needs = _BY_EXECUTOR.intersection(record.needs)
-    return Call(op, record.forward, ins, outs, op.output_arg_names, attrs, needs)
+    return Call(op, record.forward, ins, outs, op.output_arg_names, attrs, needs, check)
 
 
 def _look_up(entry: Any, values: Values) -> Any:
@@ -101,6 +105,8 @@ def run_call(call: Call, values: Values, extras: Extras) -> Pairs:
     except KeyError as error:
         raise without_value(call.op, error.args[0]) from None
     try:
+        if call.check is not None:
+            call.check.require(arrays)
         extra = extras(call) if call.needs else {}
         results = call.forward(numpy_xp, *arrays, **extra, **call.attrs)
     except Exception as error:

@@ -77,17 +77,25 @@ def _require_outputs(record: Op, saved_outputs: Sequence[Slot], specs: Sequence[
     given = zip((*saved_outputs, *record.outputs), specs[len(record.inputs) :], strict=True)
     for number, (slot, spec) in enumerate(given):
         name = slot.name if number < len(saved_outputs) else grad_slot(slot.name)
-        _require_like(name, slot.name, spec, outputs[slot])
+        require_like(name, slot.name, spec, outputs[slot])
 
 
-def _require_like(name: str, output: str, spec: Any, inferred: Any) -> None:
+def require_like(name: str, output: str, spec: Any, inferred: Any) -> None:
+    """What is given as `name` has shape and dtype of what the op makes as `output`.
+
+    Args:
+        spec, inferred: the spec of each, or a list of specs; nothing is asked where either is None.
+
+    Raises:
+        ShapeError, DtypeError: it has others, or there are more or fewer of them.
+    """
     if spec is None or inferred is None:
         return
     if isinstance(inferred, list):
         if len(spec) != len(inferred):
             raise ShapeError(f"{name} must have an entry for each of {output}", f"{len(inferred)} of them", len(spec))
         for one, other in zip(spec, inferred, strict=True):
-            _require_like(name, output, one, other)
+            require_like(name, output, one, other)
         return
     if spec.dtype is not inferred.dtype:
         raise DtypeError(f"{name} must have the dtype of {output}", inferred.dtype, spec.dtype)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, PreconditionNotMet, ShapeError
-from workbench.framework.op.record import Op
+from workbench.framework.op.record import Op, flat
 from workbench.framework.site import Site
-from workbench.framework.values.spec import ROWS, Spec
+from workbench.framework.values.spec import ROWS, Spec, spec_of
 
 
 class Named(Protocol):
@@ -60,6 +60,31 @@ def infer_specs(
         ins.append(entry if slot.is_list or entry is None else entry[0])
         names.append(given)
     return infer(op, ins, attrs, names, site)
+
+
+class GradientCheck:
+    """Asks a backward operator whether it takes what it is about to be given, where no plan has asked before."""
+
+    def __init__(self, op: Op, attrs: dict[str, Any]) -> None:
+        self._op, self._attrs = op, attrs
+        self._taken: set[Any] = set()
+
+    def require(self, arrays: Sequence[Any]) -> None:
+        """Values in slot order, of any shapes; it is asked once for those of the same.
+
+        Raises:
+            ShapeError, DtypeError: it does not take them.
+        """
+        shapes = tuple((array.shape, array.dtype) for array in flat(arrays))
+        if shapes in self._taken:
+            return
+        specs = [[_spec(a) for a in one] if isinstance(one, list) else _spec(one) for one in arrays]
+        self._op.infer(*specs, **self._attrs)
+        self._taken.add(shapes)
+
+
+def _spec(value: Any) -> Spec | None:
+    return None if value is None else spec_of(value)
 
 
 def build_error(

@@ -8,27 +8,33 @@ nothing is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from workbench.errors import DtypeError, EnforceNotMet, ShapeError
 from workbench.framework.op.declare import op
+from workbench.framework.op.grad_op import require_like
 from workbench.framework.program.infer import Named
 from workbench.framework.program.reading.sized_block import SizedBlock
 from workbench.framework.values import rows
 from workbench.framework.values.dtype import uint8
-from workbench.framework.values.spec import STACK, Spec
+from workbench.framework.values.spec import STACK, Spec, shape_text
 
 RunBlock = Callable[..., list[Any]]
 
 
 class Stack:
-    """What passes through sub-blocks saved for the gradient: one dict of values per pass, in order."""
+    """What passes through sub-blocks saved for the gradient: one dict of values per pass, in order.
+
+    Attributes:
+        shapes: of what the block that ran gave, by name; empty where they were known beforehand.
+    """
 
     dtype = uint8.numpy
 
     def __init__(self) -> None:
         self.passes: list[dict[str, Any]] = []
+        self.shapes: dict[str, tuple[int, ...]] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,13 +79,18 @@ def _sized(block: Any, names: Sequence[str], specs: Sequence[Spec] | None) -> Na
 
 def _infer_cond(cond: Spec, inputs: list[Spec] | None, **attrs: Any) -> Any:
     require_predicate("the predicate of cond", cond)
-    blocks = attrs["true_block"], attrs["false_block"]
-    true_block, false_block = (_sized(block, attrs["input_names"], inputs) for block in blocks)
-    outs = [
+    return _outs_of_cond(attrs["true_block"], attrs["false_block"], inputs, **attrs), SAVED
+
+
+def _outs_of_cond(
+    true: Any, false: Any, inputs: list[Spec] | None, input_names: Any, true_outs: Any, false_outs: Any, **attrs: Any
+) -> list[Spec]:
+    """What comes from either of two blocks."""
+    true_block, false_block = (_sized(block, input_names, inputs) for block in (true, false))
+    return [
         merge_specs(f"output {i} of cond", true_block.spec(t), false_block.spec(f))
-        for i, (t, f) in enumerate(zip(attrs["true_outs"], attrs["false_outs"], strict=True))
+        for i, (t, f) in enumerate(zip(true_outs, false_outs, strict=True))
     ]
-    return outs, SAVED
 
 
 _COND_ATTRS: dict[str, Any] = {
@@ -96,16 +107,20 @@ def cond_op(xp: Any, cond: Any, inputs: Any, run_block: RunBlock, **attrs: Any) 
     values = run_block(attrs[f"{side}_block"], dict(zip(attrs["input_names"], inputs or (), strict=True)), outs + saved)
     stack = Stack()
     stack.push(saved, values[len(outs) :])
+    stack.shapes = {name: value.shape for name, value in zip(outs, values, strict=False)}
     return values[: len(outs)], stack
 
 
 _COND_GRAD_ATTRS: dict[str, Any] = {
-    "true_block": None, "false_block": None, "true_seeds": (), "false_seeds": (), "true_grads": (), "false_grads": (),
-    "input_names": (), "grad_index": (),
+    "true_block": None, "false_block": None, "true_outs": (), "false_outs": (), "true_seeds": (), "false_seeds": (),
+    "true_grads": (), "false_grads": (), "input_names": (), "grad_index": (),
 }  # fmt: skip
 
 
-def _infer_cond_grad(cond: Spec, inputs: list[Spec], saved: Spec, outs: list[Spec], **attrs: Any) -> list[Spec]:
+def _infer_cond_grad(cond: Spec, inputs: list[Spec], saved: Spec, grads: list[Spec], **attrs: Any) -> list[Spec]:
+    if attrs["true_outs"]:  # programs saved by earlier versions do not say what the gradients are of
+        true, false = (attrs[f"{side}_block"].parent for side in ("true", "false"))
+        require_like("Out@GRAD", "Out", grads, _outs_of_cond(true, false, inputs, **attrs))
     return [inputs[i] for i in attrs["grad_index"]]
 
 
@@ -119,6 +134,8 @@ def _infer_cond_grad(cond: Spec, inputs: list[Spec], saved: Spec, outs: list[Spe
 def cond_grad_op(xp: Any, cond: Any, inputs: Any, saved: Stack, grads: Any, run_block: RunBlock, **attrs: Any) -> Any:
     """Run the gradient block of the side that was taken."""
     side = "true" if bool(cond.reshape(()).item()) else "false"
+    outs = zip(grads, attrs[f"{side}_outs"], strict=False)
+    _require_shapes((grad, saved.shapes.get(name, grad.shape)) for grad, name in outs)
     given = dict(zip(attrs["input_names"], inputs, strict=True)) | saved.passes[0]
     given.update(zip(attrs[f"{side}_seeds"], grads, strict=True))
     wanted = [n for n in attrs[f"{side}_grads"] if n]
@@ -168,6 +185,7 @@ _WHILE_GRAD_ATTRS: dict[str, Any] = {
 
 
 def _infer_while_grad(xs: list[Spec], inputs: Any, outs: Any, saved: Any, grads: Any, **attrs: Any) -> Any:
+    require_like("Out@GRAD", "Out", grads, [outs[i] for i in attrs["seed_index"]])
     return [xs[i] for i in attrs["seed_index"]], [inputs[i] for i in attrs["input_index"]]
 
 
@@ -183,6 +201,7 @@ def while_grad_op(
 ) -> Any:
     """Go back through the passes: gradients of loop variables are handed on, those of captured values add up."""
     captured = dict(zip(attrs["input_names"], inputs or (), strict=True))
+    _require_shapes((grad, outs[i].shape) for grad, i in zip(grads, attrs["seed_index"], strict=True))
     carried = list(grads)
     totals: list[Any] = [None for _ in attrs["input_index"]]
     wanted = [n for n in (*attrs["x_grads"], *attrs["input_grads"]) if n]
@@ -196,6 +215,13 @@ def while_grad_op(
         ]
         totals = [_plus(xp, t, by_name.get(n)) for t, n in zip(totals, attrs["input_grads"], strict=True)]
     return carried, [_dense(xp, t, inputs[i]) for t, i in zip(totals, attrs["input_index"], strict=True)]
+
+
+def _require_shapes(pairs: Iterable[tuple[Any, tuple[int, ...]]]) -> None:
+    """What nobody knows before the step runs: each gradient has the shape of what it is the gradient of."""
+    for grad, shape in pairs:
+        if grad.shape != shape:
+            raise ShapeError("Out@GRAD must have the shape of Out", shape_text(shape), shape_text(grad.shape))
 
 
 def _plus(xp: Any, total: Any, gradient: Any) -> Any:

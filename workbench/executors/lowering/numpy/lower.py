@@ -21,6 +21,7 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import flat
 from workbench.framework.op.ufuncs import bind_expression
+from workbench.framework.program.infer import GradientCheck
 from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import (
     COLLECTIVES,
@@ -119,9 +120,12 @@ class _Dynamic:
         self.extras = context.extras if row.node.record.needs else None
         self.ins = [_guarded(s, _holders(s, r, context)) for s, r in zip(row.node.inputs, row.ins, strict=True)]
         self.outs = [_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True)]
+        self.check = GradientCheck(row.node.record, row.node.attrs) if row.node.record.is_grad else None
 
     def __call__(self) -> None:
         ins = [_values(holder) for holder in self.ins]
+        if self.check is not None:
+            self.check.require(ins)
         extras = self.extras(self.node) if self.extras is not None else {}
         results = self.forward(numpy_xp, *ins, **extras, **self.attrs)
         results = (results,) if len(self.outs) == 1 else results
