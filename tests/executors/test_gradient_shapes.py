@@ -154,6 +154,32 @@ def test_what_is_unknown_yet_is_let_through() -> None:
     assert list(flat([find_op("tanh_grad").infer(x, x, g)])) == [x]
 
 
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("batch_norm_grad_sums", ["4 3 2", "3", "3"], []),
+        ("batch_norm_grad_with_sums", ["4 3 2", "3", "3", "3", "3"], ["float64 3 3", "float64 3 3"]),
+        ("distributed_lookup_table_grad", [None, "int64 4 3"], []),
+    ],
+)
+def test_backward_ops_written_by_hand_ask_for_the_same(kind: str, before: list[Any], after: list[Any]) -> None:
+    record = find_op(kind)
+    for shape, is_right in (("4 3 2", True), ("1 3 2", False), ("4 3 2 1", False)):
+        specs = [text and _spec(text) for text in (*before, shape, *after)]
+        attrs = record.attrs | ({"height": 9} if "height" in record.attrs else {"data_layout": "NCHW"})
+        if is_right:
+            record.infer(*specs, **attrs)
+            continue
+        with pytest.raises(ShapeError, match="@GRAD must have the shape of"):
+            record.infer(*specs, **attrs)
+
+
+def _spec(text: str) -> Spec:
+    words = text.split()
+    dtype = words.pop(0) if not words[0].isdigit() else "float32"
+    return Spec(tuple(map(int, words)), as_dtype(dtype))
+
+
 # Saved programs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from workbench.framework.op.declare import op
+from workbench.framework.op.grad_op import require_like
 from workbench.framework.values.dtype import float32, float64
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import ROWS, Spec
@@ -57,11 +58,16 @@ def _without_padding(xp: Any, ids: Any, vectors: Any, padding_idx: int) -> Any:
     return xp.where((ids == padding_idx)[..., None], vectors.dtype.type(0), vectors)
 
 
+def _infer_pushed(table: None, ids: Spec, g: Spec, height: int, **attrs: Any) -> Spec:
+    require_like("Out@GRAD", "Out", g, Spec((*ids.shape, g.shape[-1]), g.dtype))
+    return Spec((height, g.shape[-1]), g.dtype, ROWS)
+
+
 @op(
     "distributed_lookup_table_grad",
     "W, Ids, Out@GRAD -> W@GRAD",
     attrs={"padding_idx": NO_PADDING, "height": 0},
-    infer=lambda table, ids, g, height, **attrs: Spec((height, g.shape[-1]), g.dtype, ROWS),
+    infer=_infer_pushed,
     named_only="W",
 )
 def DISTRIBUTED_LOOKUP_TABLE_GRAD(xp: Any, table: None, ids: Any, g: Any, padding_idx: int, height: int) -> Rows:

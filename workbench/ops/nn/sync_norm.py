@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
+from workbench.framework.op.grad_op import require_like
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import float64
 from workbench.framework.values.spec import Spec, require_float, same_dim, shape_text
@@ -148,6 +149,7 @@ def _require_values(sums: Any) -> None:
 
 def _infer_grad_sums(x: Spec, saved_mean: Spec, saved_inverse: Spec, g_y: Spec, data_layout: str) -> Spec:
     require_float("batch_norm_grad_sums", g_y)
+    require_like("Y@GRAD", "Y", g_y, x)
     return Spec((BACKWARD_ROWS, _channels(x, data_layout, saved_mean, saved_inverse)), float64)
 
 
@@ -174,6 +176,7 @@ def _infer_grad_with_sums(
     local_sums: Spec, sums: Spec, data_layout: str,
 ) -> tuple[Spec | None, ...]:  # fmt: skip
     require_float("batch_norm_grad_with_sums", g_y)
+    require_like("Y@GRAD", "Y", g_y, x)
     channels = _channels(x, data_layout, saved_mean, saved_inverse)
     for slot, spec in (("LocalSums", local_sums), ("Sums", sums)):
         _require_sums(slot, spec, BACKWARD_ROWS, channels)
