@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import subprocess
@@ -280,6 +281,29 @@ def test_an_observer_may_emit() -> None:
     with subscribe(lambda e: emit(ONE_OF_EACH[7]), Step), subscribe(seen.append, Step, Memory):
         emit(ONE_OF_EACH[0])
     assert seen == [ONE_OF_EACH[7], ONE_OF_EACH[0]]
+
+
+def test_an_observer_that_tells_itself_without_end_is_taken_off() -> None:
+    """Also one that catches everything; others, and one that tells itself a few times, do not notice."""
+    calls, few = [0], [0]
+
+    def without_end(event: Event) -> None:
+        calls[0] += 1
+        with contextlib.suppress(BaseException):
+            emit(event)
+            emit(event)
+
+    def a_few_times(event: Event) -> None:
+        few[0] += 1
+        if few[0] < 10:
+            emit(event)
+
+    with subscribe(a_few_times, Memory), subscribe(without_end, Step) as endless:
+        with pytest.warns(RuntimeWarning, match=r"without_end failed on a Step event .* events it is told of itself"):
+            emit(Step("e", 0, 0, 1, PLACES, ()))
+        assert endless.closed and calls[0] < 20
+        emit(ONE_OF_EACH[7])
+    assert few == [10]
 
 
 # Threads

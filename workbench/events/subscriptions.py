@@ -16,11 +16,22 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from workbench.errors import InvalidType
+from workbench.errors import InvalidType, PreconditionNotMet
 from workbench.events.kinds import KINDS, Event
 from workbench.framework.outside import is_from_outside
 
 Observer = Callable[[Any], object]  # of one event of the kinds subscribed to
+_DEEPEST = 16  # calls of an observer inside each other
+
+
+class _UnderWay(threading.local):
+    """Subscriptions whose observers are being called in this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.calls: list[Subscription] = []
+
+
+_under_way = _UnderWay()
 
 
 class Subscription:
@@ -48,13 +59,20 @@ class Subscription:
         observer = self._observer
         if observer is None or self.executor not in (None, event.executor):
             return
+        calls = _under_way.calls
+        depth = len(calls)
         try:
+            calls.append(self)
+            if calls.count(self) > _DEEPEST:
+                raise PreconditionNotMet(f"it causes events it is told of itself, {_DEEPEST} calls deep")
             observer(event)
         except Exception as error:
             if is_from_outside(error):
                 raise  # a signal's: the observer was only in the way
             if _remove(self):
                 _tell(observer, event, error)
+        finally:
+            del calls[depth:]
 
     def __enter__(self) -> Subscription:
         return self
@@ -82,6 +100,7 @@ def subscribe(observer: Observer, *kinds: type[Event], executor: str | None = No
     Args:
         observer: is called on the thread that ran the step. If it raises an `Exception`, it is unsubscribed, with
             one `RuntimeWarning` that names it and the exception; `KeyboardInterrupt` and `SystemExit` go through.
+            So is one that causes events it is told of itself, without end.
         kinds: classes of this module; all of `KINDS` if none is given.
         executor: only events of this one (`Event.executor`); steps of others are run as if nobody listened.
 

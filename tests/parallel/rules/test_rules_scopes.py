@@ -216,6 +216,33 @@ def resident() -> int:
         return int(file.read().split()[1]) * 4096
 
 
+def test_x_52_an_observer_may_drop_on_every_event():
+    """A drop is told of; who drops again then has begun nothing, and the step is what it is."""
+    expected = [pe.run([model.loss], feed=batch(8))[0] for model, pe in [_dropping_model()] for _ in range(3)]
+    model, pe = _dropping_model()
+    told, inside, deepest = [], [0], [0]
+
+    def drop(event):
+        told.append(event)
+        inside[0] += 1
+        deepest[0] = max(inside[0], deepest[0])
+        pe.drop_local_exe_scopes()
+        inside[0] -= 1
+
+    with events.subscribe(drop) as subscription:
+        results = [pe.run([model.loss], feed=batch(8))[0] for _ in range(3)]
+        assert not subscription.closed
+    assert np.array_equal(results, expected)
+    assert any(isinstance(event, events.ScopeDrop) for event in told) and deepest == [2]
+
+
+def _dropping_model():
+    model = classifier().start()
+    pe = model.parallel(2)
+    pe.run([model.loss], feed=batch(8))
+    return model, pe
+
+
 def test_x_51_memory_falls_back():
     def wide():
         x = static.data("X", [None, 1 << 16])

@@ -92,6 +92,7 @@ class Engine(ReadableEngine):
         self.listed: Cache[Listed] = Cache(_PRUNED)
         self.unneeded = _names_in(self.whole.program) - _names_in(spec.program)
         self._iteration = 0
+        self._is_dropping = False
         self.workspace: Workspace
         self.replicas: Replicas
         self.cache: StepCache
@@ -328,16 +329,19 @@ class Engine(ReadableEngine):
     def drop(self, cause: str = "call") -> int:
         """Give the memory of temporaries back to the system (X-51, X-52), when no step is running.
 
-        A signal handler or an observer that asks in the middle of a step gets it at the end of the step.
+        A signal handler or an observer that asks in the middle of a step gets it at the end of the step; who asks when
+        they are being dropped, because of what is told of that, gets nothing more.
 
         Returns:
-            bytes given back; 0 if that is yet to come.
+            bytes given back; 0 if that is yet to come, or under way.
         """
         root, state = self._root, self.state
         if root.step is state and is_mid_step(root):
             state.drop_at_the_end(cause)
             return 0
         with self._alone():
+            if self._is_dropping:
+                return 0
             if self.whole.open_step is not None:
                 self.whole.open_step.close()
             return self._drop(cause)
@@ -346,10 +350,14 @@ class Engine(ReadableEngine):
         self._iteration = 0
         self.state.forget()
         freed = dict.fromkeys(range(len(self.spec.places)), 0)
-        if self.started:
-            self.workspace.release(freed)
-        self.reporter.dropped(self.state.steps, freed, cause)
-        self.reporter.memory(self.state.steps, dict(self.workspace.arenas) if self.started else {})
+        self._is_dropping = True
+        try:
+            if self.started:
+                self.workspace.release(freed)
+            self.reporter.dropped(self.state.steps, freed, cause)
+            self.reporter.memory(self.state.steps, dict(self.workspace.arenas) if self.started else {})
+        finally:
+            self._is_dropping = False
         return sum(freed.values())
 
 
