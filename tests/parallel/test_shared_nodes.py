@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -87,9 +87,22 @@ def images() -> Model:
     return build(body, wb.optimizer.Momentum(0.05, 0.9))
 
 
-def test_images_are_shared_sample_by_sample() -> None:
+def few_pixels() -> Model:
+    """Convolutions of images so small that samples are columns of one product."""
+
+    def body() -> Any:
+        x, y = static.data("x", [None, 32, 4, 4]), static.data("y", [None, 1], "int64")
+        h = static.nn.conv2d(x, 64, 3, stride=2, padding=1, act="relu")
+        h = static.nn.conv2d(static.nn.conv2d(h, 72, 3, padding=1, act="relu"), 80, 1)
+        return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
+
+    return build(body, wb.optimizer.Momentum(0.001, 0.9))
+
+
+@pytest.mark.parametrize(("images", "sample"), [(images, (3, 16, 16)), (few_pixels, (32, 4, 4))])
+def test_images_are_shared_sample_by_sample(images: Callable[[], Model], sample: tuple[int, ...]) -> None:
     rng, results = np.random.default_rng(0), []
-    feed = {"x": rng.standard_normal((64, 3, 16, 16), dtype=np.float32), "y": integers(3, 64, 1)}
+    feed = {"x": rng.standard_normal((64, *sample), dtype=np.float32), "y": integers(3, 64, 1)}
     for count in (1, 2, 8):
         model = images().start()
         exe = with_threads(model, count)

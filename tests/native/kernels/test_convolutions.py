@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import kernels, run_inner_row, run_tape
-from workbench.executors.lowering.tape.conv import convolutions
+from workbench.executors.lowering.tape.conv import convolutions, together
 from workbench.executors.lowering.tape.conv.convolutions import (
     convolve,
+    filter_form_of,
     filter_gradient,
     form_of,
     input_gradient,
@@ -197,9 +198,37 @@ def test_every_form_computes_the_same(
         check(geo)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    samples=st.integers(1, 9), channels=st.integers(1, 7), kernels=st.integers(1, 40), kernel=KERNEL, strides=PAIRS,
+    image=st.tuples(st.integers(1, 9), st.integers(1, 9)), pads=PADS, dilations=PAIRS,
+    most=st.sampled_from([1, 2000, 1 << 20]),
+)  # fmt: skip
+@example(5, 3, 9, (3, 3), (1, 1), (2, 2), ((1, 1), (1, 1)), (1, 1), 2000)
+@example(2, 40, 30, (1, 1), (2, 2), (9, 9), ((0, 0), (0, 0)), (1, 1), 1 << 20)
+def test_the_columns_of_samples_together(
+    samples: int, channels: int, kernels: int, kernel: Any, strides: Any, image: Any, pads: Any, dilations: Any,
+    most: int,
+) -> None:  # fmt: skip
+    """In blocks of one sample, of some, and of all."""
+    geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations)
+    if min(geo.out) < 1:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        for choice in ("form_of", "products_of", "filter_form_of"):
+            patch.setattr(convolutions, choice, lambda geo: "together")
+        patch.setattr(together, "MOST_BYTES", most)
+        check(geo)
+
+
 @pytest.mark.parametrize(
     ("geo", "form"),
     [
+        (geometry(32, 512, (2, 2), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
+        (geometry(32, 128, (8, 8), 256, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "together"),
+        (geometry(8, 1024, (7, 7), 512, (1, 1)), "together"),
+        (geometry(32, 64, (16, 16), 128, (1, 1), strides=(2, 2)), "columns"),
+        (geometry(32, 16, (32, 32), 32, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "columns"),
         (geometry(32, 1, (28, 28), 6, (5, 5), pads=((2, 2), (2, 2))), "pixels"),
         (geometry(32, 6, (14, 14), 16, (5, 5)), "samples"),
         (geometry(8, 6, (14, 14), 16, (5, 5)), "channels"),
@@ -212,6 +241,21 @@ def test_every_form_computes_the_same(
 )
 def test_the_form_that_is_chosen(geo: Geometry, form: str) -> None:
     assert form_of(geo) == form
+
+
+@pytest.mark.parametrize(
+    ("geo", "form"),
+    [
+        (geometry(32, 512, (2, 2), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
+        (geometry(32, 256, (4, 4), 256, (3, 3), pads=((1, 1), (1, 1))), "channels"),
+        (geometry(2, 512, (7, 7), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
+        (geometry(32, 64, (2, 2), 64, (3, 3), pads=((1, 1), (1, 1))), "channels"),
+        (geometry(32, 256, (4, 4), 512, (1, 1), strides=(2, 2)), "together"),
+        (geometry(8, 8, (32, 32), 16, (3, 3), pads=((1, 1), (1, 1))), "channels"),
+    ],
+)
+def test_the_form_that_is_chosen_for_a_filter(geo: Geometry, form: str) -> None:
+    assert filter_form_of(geo) == form
 
 
 def test_a_sum_does_not_depend_on_what_else_is_computed() -> None:

@@ -116,6 +116,62 @@ def fold(row):
 
 
 @function
+def row_inside(size, i, h):
+    """The row of the image that output row h meets with row i of the kernel; -1 if that is outside."""
+    at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
+    return at if at < size[HEIGHT] else -1
+
+
+@kernel(INTS, INT, INT, INT)
+def unfold_samples(size, x, columns, sample):
+    """The windows of planes of all samples, as [taps, samples, output height, output width].
+
+    sample: bytes from one to the next. Lines are short: calls for each would take longer than what they move.
+    """
+    out, count, stride = floats(columns), size[OUT_WIDTH], size[STRIDE_WIDTH]
+    line = 0
+    for p in range(size[PLANES]):
+        for i in range(size[KERNEL_HEIGHT]):
+            for j in range(size[KERNEL_WIDTH]):
+                first, end, offset = column_range(size, j)
+                for n in range(size[SAMPLES]):
+                    for h in range(size[OUT_HEIGHT]):
+                        at = row_inside(size, i, h)
+                        source = floats(x + n * sample + 4 * (p * size[HEIGHT] + max(at, 0)) * size[WIDTH])
+                        begin, stop = (first, end) if at >= 0 else (count, count)
+                        for w in range(begin):
+                            out[line + w] = 0
+                        for w in range(begin, stop):
+                            out[line + w] = source[w * stride + offset]
+                        for w in range(stop, count):
+                            out[line + w] = 0
+                        line += count
+    return 0
+
+
+@kernel(INTS, INT, INT, INT)
+def fold_samples(size, x, columns, sample):
+    """Add up in images what `unfold_samples` would have put there."""
+    entries, count, stride = floats(columns), size[OUT_WIDTH], size[STRIDE_WIDTH]
+    line = 0
+    for n in range(size[SAMPLES]):
+        clear(x + n * sample, size[PLANES] * size[HEIGHT] * size[WIDTH])
+    for p in range(size[PLANES]):
+        for i in range(size[KERNEL_HEIGHT]):
+            for j in range(size[KERNEL_WIDTH]):
+                first, end, offset = column_range(size, j)
+                for n in range(size[SAMPLES]):
+                    for h in range(size[OUT_HEIGHT]):
+                        at = row_inside(size, i, h)
+                        if at >= 0:
+                            target = floats(x + n * sample + 4 * (p * size[HEIGHT] + at) * size[WIDTH])
+                            for w in range(first, end):
+                                target[w * stride + offset] += entries[line + w]
+                        line += count
+    return 0
+
+
+@function
 def describe_unfolding(size, unfolded, row):
     """What all blocks have in common."""
     row[SIZES], row[UNFOLDED] = address_of(size), unfolded

@@ -16,6 +16,7 @@ from workbench.runtime.words.convolution import (
     FIRST_TAP,
     GROUPS,
     HEIGHT,
+    KERNEL_HEIGHT,
     KERNEL_WIDTH,
     KERNELS,
     LINES,
@@ -229,3 +230,31 @@ def input_gradient_columns(
     size: Any, blas: int, g: Any, w: Any, out: Any, folding: int, unfolded: Any, row: Any
 ) -> Any:  # fmt: skip
     return _SIZE, _output(size), _filter(size), _image(size, folding), _columns(size, folding), _ROW
+
+
+def _plane_of_image(size: Any) -> int:
+    return FLOAT * int(size[HEIGHT] * size[WIDTH])
+
+
+def _windows_of_plane(size: Any) -> int:
+    """Bytes of the columns of a channel, of all samples."""
+    return int(size[SAMPLES] * size[KERNEL_HEIGHT] * size[KERNEL_WIDTH]) * _plane(size)
+
+
+def _samples_apart(size: Any, sample: int) -> tuple[tuple[int, int], int]:
+    """What is touched of images of which each has more planes than these, and of their columns."""
+    planes = int(size[PLANES])
+    end = (int(size[SAMPLES]) - 1) * sample + planes * _plane_of_image(size)
+    return (0, end), planes * _windows_of_plane(size)
+
+
+@divides_by_table(PLANES, x=_plane_of_image, columns=_windows_of_plane)
+@reaches("size", "x", "columns")
+def unfold_samples(size: Any, x: Any, columns: Any, sample: int) -> Any:
+    return _SIZE, *_samples_apart(size, sample)
+
+
+@divides_by_table(PLANES, x=_plane_of_image, columns=_windows_of_plane)
+@reaches("size", "x", "columns")
+def fold_samples(size: Any, x: Any, columns: Any, sample: int) -> Any:
+    return _SIZE, *_samples_apart(size, sample)

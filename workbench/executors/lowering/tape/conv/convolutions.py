@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.executors.lowering.tape.conv import together
 from workbench.executors.lowering.tape.conv.convolution_tables import (
     LANES,
     PIXELS,
@@ -54,8 +55,15 @@ TURNING = 20  # taps that would take as long as turning what goes in and what co
 LEAST = 0.17
 MOST_IMAGE = 1 << 20  # bytes of sixteen samples of a group
 MOST_SAMPLES = 0.75  # of the lanes
+# Of products of columns, as measured on one core with AVX-512, in large products' flops
+FEW_PIXELS, FILTER_BYTES = 64, 4 << 10  # of one sample; of the filter for each of them, which is read for every sample
+LARGE_FILTER = 1 << 20  # bytes: sums in registers for every one of its numbers leave the second cache
+UNFOLDING = 36  # output channels whose products take as long as unfolding
+PIXELS_IN_VAIN, FILTERS_IN_VAIN = 2, 50  # of micro-kernels of gradients: of every sample, and once
+
 LARGE = 1 << 22  # terms in a filter's gradient, from which on it is made of blocks of samples
 MOST_BLOCKS, TERMS = 8, 512  # how many; terms in every number of a block, at least
+PRODUCTS = ("columns", "together")
 COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 
 
@@ -128,7 +136,9 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
     """The convolution of `x` (n, c, h, w) with `w` (kernels, c / groups, kh, kw)."""
     require_plain(x, w, out)
     form = form_of(geo)
-    if form == "columns":
+    if form == "together":
+        together.convolve(writer, geo, x, w, out)
+    elif form == "columns":
         _by_columns(writer, "convolve_columns", geo, x, w, out)
     else:
         _by_tiles(writer, form, geo, weights_in_order(geo), x, w, out)
@@ -138,17 +148,22 @@ def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarr
     """The gradient of the input: where strides are 1 a convolution of `g` with the filter turned round."""
     require_plain(g, w, out)
     turned = turned_round(geo)
-    form = "columns" if turned is None else form_of(turned)
-    if turned is None or form == "columns":
-        _by_columns(writer, "input_gradient_columns", geo, g, w, out)
-    else:
+    form = None if turned is None else form_of(turned)
+    if turned is not None and form is not None and form not in PRODUCTS:
         _by_tiles(writer, form, turned, weights_turned(geo), g, w, out)
+    elif products_of(geo) == "together":
+        together.input_gradient(writer, geo, g, w, out)
+    else:
+        _by_columns(writer, "input_gradient_columns", geo, g, w, out)
 
 
 def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
     """The gradient of the filter: of blocks of samples, then added up."""
     require_plain(x, g, out)
     form, samples = filter_form_of(geo), sample_blocks(geo)
+    if form == "together":
+        together.filter_gradient(writer, geo, x, g, out)
+        return
     if form == "columns":
         _filter_gradient_by_columns(writer, geo, samples, x, g, out)
         return
@@ -210,13 +225,13 @@ def _add_up(writer: TapeWriter, parts: Any, out: np.ndarray) -> None:
 
 
 def form_of(geo: Geometry) -> str:
-    """The form of a convolution: lanes are "samples", "pixels" or output "channels", or products of "columns".
+    """The form of a convolution: lanes are "samples", "pixels" or output "channels", or see `products_of`.
 
     1 x 1 kernels are products anyway. Otherwise columns are worth it only where registers would stay all but empty: the
     BLAS is three times as slow with them as with large matrices.
     """
     if geo.strides[1] != 1 or geo.kernel == (1, 1):
-        return "columns"
+        return products_of(geo)
     kernels, width = geo.kernels // geo.groups, geo.out[1]
     spans = max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
     speeds = {
@@ -225,21 +240,39 @@ def form_of(geo: Geometry) -> str:
         "samples": SAMPLES_SPEED * geo.taps / (geo.taps + TURNING) if suits_samples(geo) else 0.0,
     }
     best = max(speeds, key=lambda form: speeds[form])
-    return best if speeds[best] >= LEAST else "columns"
+    return best if speeds[best] >= LEAST else products_of(geo)
+
+
+def products_of(geo: Geometry) -> str:
+    """Whether products are those of the "columns" of each sample, or of many of them "together"."""
+    pixels = geo.out[0] * geo.out[1]
+    if geo.groups > 1 or pixels > FEW_PIXELS or geo.samples * pixels < LANES:
+        return "columns"
+    return "together" if 4 * geo.kernels * geo.taps >= FILTER_BYTES * pixels else "columns"
 
 
 def filter_form_of(geo: Geometry) -> str:
     """The same of the gradient of a filter; pixels have to be loaded once more for every channel there."""
     kernels = geo.kernels // geo.groups
     if geo.kernel[1] not in COLUMNS or geo.dilations[1] != 1:
-        return "columns"
+        return products_of(geo)
     pixels = 0.6 * _filled(geo.out[1], LANES)
     if geo.strides[1] != 1 or 4 * LANES * geo.kernels * geo.taps > MOST_SUMS:
         pixels = 0.0
     channels = _filled(kernels, LANES)
     if max(pixels, channels) < LEAST_FILLED:
-        return "columns"
+        return products_of(geo)
+    if 4 * geo.kernels * geo.taps >= LARGE_FILTER and _moves_sums(geo):
+        return products_of(geo)
     return "channels" if channels > pixels else "pixels"
+
+
+def _moves_sums(geo: Geometry) -> bool:
+    """Whether a filter's gradient in registers would take longer than products, for it is loaded and stored anew."""
+    pixels = geo.out[0] * geo.out[1]
+    return pixels / (pixels + PIXELS_IN_VAIN + FILTERS_IN_VAIN / geo.samples) < 0.9 * geo.kernels / (
+        geo.kernels + UNFOLDING
+    )
 
 
 def suits_samples(geo: Geometry) -> bool:
