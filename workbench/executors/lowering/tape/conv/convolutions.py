@@ -53,7 +53,7 @@ PIXELS_SPEED, SAMPLES_SPEED = 0.75, 0.7
 ONE_CHANNEL, TWO_CHANNELS = 0.57, 0.7  # vectors of channels: a pixel is loaded for each fma, or for two of them
 TURNING = 20  # taps that would take as long as turning what goes in and what comes out
 LEAST = 0.17
-MOST_IMAGE = 1 << 20  # bytes of sixteen samples of a group
+MOST_IMAGE, MOST_STRIDED = 1 << 20, 8 << 20  # bytes of sixteen samples of a group; where only products would be left
 MOST_SAMPLES = 0.75  # of the lanes
 # Of products of columns, as measured on one core with AVX-512, in large products' flops
 FEW_PIXELS, FILTER_BYTES = 64, 4 << 10  # of one sample; of the filter for each of them, which is read for every sample
@@ -228,10 +228,13 @@ def form_of(geo: Geometry) -> str:
     """The form of a convolution: lanes are "samples", "pixels" or output "channels", or see `products_of`.
 
     1 x 1 kernels are products anyway. Otherwise columns are worth it only where registers would stay all but empty: the
-    BLAS is three times as slow with them as with large matrices.
+    BLAS is three times as slow with them as with large matrices. Neighbouring pixels are in neighbouring lanes only
+    where strides are 1; samples are in lanes wherever their pixels are.
     """
-    if geo.strides[1] != 1 or geo.kernel == (1, 1):
+    if geo.kernel == (1, 1):
         return products_of(geo)
+    if geo.strides[1] != 1:
+        return "samples" if suits_samples(geo) else products_of(geo)
     kernels, width = geo.kernels // geo.groups, geo.out[1]
     spans = max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
     speeds = {
@@ -276,10 +279,11 @@ def _moves_sums(geo: Geometry) -> bool:
 
 
 def suits_samples(geo: Geometry) -> bool:
-    """Whether lanes can be samples: there are enough, and sixteen of them stay in the second cache."""
+    """Whether lanes can be samples: there are enough, and sixteen of them stay in a cache, the second if it can be."""
     rows, columns = bordered(geo)
     size = 4 * LANES * geo.channels // geo.groups * rows * columns
-    if geo.kernel == (1, 1) or geo.samples < LANES or _filled(geo.samples, LANES) < MOST_SAMPLES or size > MOST_IMAGE:
+    most = MOST_IMAGE if geo.strides[1] == 1 else MOST_STRIDED
+    if geo.kernel == (1, 1) or geo.samples < LANES or _filled(geo.samples, LANES) < MOST_SAMPLES or size > most:
         return False
     return min(geo.height * geo.width, geo.out[0] * geo.out[1]) >= LANES
 
