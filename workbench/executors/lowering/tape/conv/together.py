@@ -21,7 +21,7 @@ from workbench.ops.conv.convolutions.convolve import Geometry
 MOST_BYTES = 4 << 20  # of the columns of a block
 
 
-class _Block(NamedTuple):
+class _SampleBlock(NamedTuple):
     """Some samples.
 
     Attributes:
@@ -68,12 +68,12 @@ def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndar
         write(writer, product)
 
 
-def _sum_over_windows(writer: TapeWriter, block: _Block, out: np.ndarray) -> list[TapeRow]:
+def _sum_over_windows(writer: TapeWriter, block: _SampleBlock, out: np.ndarray) -> list[TapeRow]:
     """Blocks are added up."""
     return product_rows(writer, block.flat, block.columns.T, out, adds=block.samples.start > 0)
 
 
-def _blocks(writer: TapeWriter, geo: Geometry) -> Iterator[_Block]:
+def _blocks(writer: TapeWriter, geo: Geometry) -> Iterator[_SampleBlock]:
     """All samples; the blocks use the same memory, one after the other."""
     pixels = geo.out[0] * geo.out[1]
     count = -(-geo.samples // max(1, MOST_BYTES // (4 * geo.taps * pixels)))
@@ -83,14 +83,14 @@ def _blocks(writer: TapeWriter, geo: Geometry) -> Iterator[_Block]:
     for begin, end in pairwise(borders):
         n = end - begin
         size = writer.tape.keep(sizes_of(geo._replace(samples=n)))
-        yield _Block(
+        yield _SampleBlock(
             slice(begin, end), columns[: geo.taps * n * pixels].reshape(geo.taps, n * pixels),
             across[: geo.kernels * n * pixels].reshape(geo.kernels, n, pixels), size,
             4 * geo.channels * geo.height * geo.width,
         )  # fmt: skip
 
 
-def _by_channels(array: np.ndarray, block: _Block) -> np.ndarray:
+def _by_channels(array: np.ndarray, block: _SampleBlock) -> np.ndarray:
     """Those samples, [samples, kernels, pixels]."""
     return array[block.samples].reshape(-1, len(block.across), block.across.shape[2])
 
