@@ -102,6 +102,15 @@ FLAGS = {
         180000,
         "milliseconds that a parameter server waits for trainers that have not pushed; trainers wait longer",
     ),
+    "FLAGS_communicator_max_merge_var_num": FlagSpec(
+        int, 20, "how many steps of a half-asynchronous trainer its thread pushes to parameter servers at once, at most"
+    ),
+    "FLAGS_communicator_send_queue_size": FlagSpec(
+        int, 20, "how many steps of a half-asynchronous trainer may wait for that thread; one more waits itself"
+    ),
+    "FLAGS_communicator_is_sgd_optimizer": FlagSpec(
+        bool, True, "gradients of several steps that are pushed at once are added up; off: their mean is pushed"
+    ),
     "FLAGS_server_checkpoint": FlagSpec(
         str, "", "the folder in which a parameter server keeps its state, and from which it goes on; empty keeps none"
     ),

@@ -23,6 +23,7 @@ if fleet.is_server():
     fleet.init_server(load or None)
     fleet.run_server()
     print("served")
+    print("held", round(float(np.array(fluid.global_scope().find_var("w").get_tensor()).item()), 5))
 else:
     fleet.init_worker()
     executor = fluid.Executor(fluid.CPUPlace())

@@ -17,13 +17,15 @@ from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.ops.distributed.servers import FETCH_BARRIER, RECV, SEND, SEND_BARRIER
 from workbench.parallel.servers.asking.exchange import Pulled, ServerExchange, ServerTables, Share
 from workbench.parallel.servers.asking.geo import GeoExchange
+from workbench.parallel.servers.asking.half_async import HalfAsyncExchange
 from workbench.parallel.servers.serving.blocks import duty_of
 from workbench.parallel.servers.serving.keeper import CheckpointKeeper
 from workbench.parallel.servers.serving.server import ParameterServer
 from workbench.parallel.servers.serving.values import Values
 from workbench.parallel.servers.transports.places import listen
 from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
-from workbench.runtime.servers.standing import keep, keep_tables
+from workbench.parallel.transpiler.server_mode.trainer import HALF_ASYNC_ATTRIBUTE as HALF_ASYNC
+from workbench.runtime.servers.standing import StepExchange, keep, keep_tables
 
 
 class RemotePrograms:
@@ -84,15 +86,18 @@ def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
         endpoint for op in remote for endpoint in (*servers_of(op), *op.attrs.get("endpoints", ()))
     )
     trainer = remote[0].attrs["trainer_id"]
-    begins = GEO_SGD in program.attributes
-    exchange = ServerExchange(
-        trainer,
-        list(endpoints),
+    pushes, pulls, served = (
         [parts for _, parts in given],
         [pull for _, pull in pulled],
-        begins,
         program.attributes.get(FINGERPRINT, ""),
     )
+    exchange: StepExchange
+    if program.attributes.get(HALF_ASYNC) and given:
+        newest = [place for place, (name, _) in enumerate(given) if name in program.lr_schedulers]
+        exchange = HalfAsyncExchange(trainer, list(endpoints), pushes, pulls, served, newest)
+    else:
+        begins = GEO_SGD in program.attributes
+        exchange = ServerExchange(trainer, list(endpoints), pushes, pulls, begins, served)
     ins = {"X": [name for name, _ in given]} if given else {}
     outs = {"Out": [name for name, _ in pulled]} if pulled else {"Done": remote[0].output("Out")[:1]}
     role, site = remote[0].attrs.get("op_role", 0), remote[0].site

@@ -12,6 +12,7 @@ from workbench.ops.distributed.servers import LISTEN_AND_SERV, RECV, SEND
 from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE
 from workbench.parallel.servers.asking.exchange import ServerExchange, Share
 from workbench.parallel.servers.asking.geo import GeoExchange
+from workbench.parallel.servers.asking.half_async import HalfAsyncExchange
 from workbench.parallel.servers.programs import GEO_SGD, pulls_of, pushes_of, servers_of, shares_of
 from workbench.runtime.servers.standing import exchange_of
 
@@ -64,7 +65,7 @@ def _of_exchange(op: Operator) -> list[ServerTraffic]:
     exchange = exchange_of(op.attrs["exchange"])
     if isinstance(exchange, GeoExchange):
         return _there_and_back(op, list(exchange.parameters.items()), exchange.every, exchange.sparse)
-    if not isinstance(exchange, ServerExchange):
+    if not isinstance(exchange, ServerExchange | HalfAsyncExchange):
         return []
     pushes = zip(op.input("X"), exchange.pushes, strict=True)
     pulls = zip(op.output("Out"), [pull.parts for pull in exchange.pulls], strict=True) if exchange.pulls else ()

@@ -27,7 +27,12 @@ _RUNTIME_DEFAULTS = {
     "rpc_deadline": "180000",
     "rpc_retry_times": "3",
 }
-_OF_QUEUES = "a step's gradients travel in one message to each server, and nothing is queued or merged"
+_OF_QUEUES = "a step's gradients travel in one message to each server; only half-asynchronous steps wait and are merged"
+_OF_HALF_ASYNC = (
+    "communicator_max_merge_var_num",
+    "communicator_send_queue_size",
+    "communicator_is_sgd_optimizer",
+)
 _OF_REPEATS = "what is lost on its way is sent again as long as rpc_deadline allows; servers apply it once"
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
@@ -52,7 +57,8 @@ class TrainerRuntimeConfig:
     Attributes:
         mode: 0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes.
         runtime_configs: by name. `rpc_deadline` says how many milliseconds servers and trainers wait for each other,
-            as `FLAGS_rpc_deadline` does; the others have no effect, which is told.
+            as `FLAGS_rpc_deadline` does. In mode 2 `communicator_max_merge_var_num`, `communicator_send_queue_size` and
+            `communicator_is_sgd_optimizer` are those flags. The others have no effect, which is told.
     """
 
     def __init__(self, mode: int) -> None:
@@ -65,15 +71,17 @@ class TrainerRuntimeConfig:
         """Have this process wait as long as they say, and tell which of them have no effect.
 
         Raises:
-            InvalidArgument: rpc_deadline is no number of milliseconds.
+            InvalidArgument: rpc_deadline is no number of milliseconds, or another one is none of its kind.
         """
         deadline = self.runtime_configs["rpc_deadline"]
         if not deadline.isdecimal() or not int(deadline):
             raise InvalidArgument(f"runtime_configs: rpc_deadline is a number of milliseconds, got {deadline!r}")
         if deadline != self._defaults["rpc_deadline"]:
             set_flags({"FLAGS_rpc_deadline": int(deadline)})
+        works = ["rpc_deadline", *(_OF_HALF_ASYNC if self.mode == HALF_ASYNC else ())]
+        set_flags({f"FLAGS_{name}": self.runtime_configs[name] for name in works[1:]})
         for name, value in self.runtime_configs.items():
-            if name != "rpc_deadline" and value != self._defaults[name]:
+            if name not in works and value != self._defaults[name]:
                 why = _OF_REPEATS if name == "rpc_retry_times" else _OF_QUEUES
                 tell(f"TrainerRuntimeConfig.runtime_configs: {name} = {value} has no effect: {why}")
 
@@ -182,7 +190,7 @@ class AsyncStrategy(ServerFleetStrategy):
 
 
 class HalfAsyncStrategy(ServerFleetStrategy):
-    """Servers update with every gradient as it comes; a trainer's devices wait for each other."""
+    """Servers update with every gradient as it comes; a thread of each trainer takes them there, and steps go on."""
 
     def __init__(self) -> None:
         super().__init__(HALF_ASYNC, meets=True, half_async=True)

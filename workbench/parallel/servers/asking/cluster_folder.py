@@ -16,7 +16,7 @@ from workbench.checkpoint.parts import claimed, part_of, require_folder
 from workbench.checkpoint.pieces import Extent, SavedPiece, write_pieces
 from workbench.errors import Unavailable
 from workbench.parallel.servers.asking.exchange import answered
-from workbench.parallel.servers.asking.links import asking, links_to
+from workbench.parallel.servers.asking.links import asking, links_to, settle_pushes
 
 Held = Mapping[str, Extent]
 """Variables of a server by their names there: which rows of which variable of the program each of them is."""
@@ -54,6 +54,7 @@ def _written(
     """Have every server write its part; what lies there now. What several of them have alike, the first one writes."""
     seen: set[Extent] = set()
     asked, told = {}, {}
+    settle_pushes()
     with asking(trainer):
         links = links_to(servers, trainer, program)
         for part, (endpoint, held) in enumerate(servers.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Link:
         """Begin to ask; the first time the trainer joins."""
         self.join()
         told = {"trainer": self._trainer, "session": self._session, **fields}
-        return self._connection.start(Message(kind, told, arrays), _deadline())
+        return self._connection.start(Message(kind, told, arrays), deadline())
 
     def next(self) -> int:
         """The number of the next step."""
@@ -66,9 +66,9 @@ class Link:
         told = {"trainer": self._trainer, "program": self._program, "left": self._left, **own_process()}
         while self._session < 0:
             try:
-                joined = self._connection.ask(Message("join", told), _deadline())
+                joined = self._connection.ask(Message("join", told), deadline())
             except PeerFailed:
-                if not why or time.monotonic() > begun + _deadline():
+                if not why or time.monotonic() > begun + deadline():
                     raise
                 joined = Message("between", {"why": why})  # one server has ended, the next has not begun
             if joined.kind == "joined":
@@ -81,7 +81,7 @@ class Link:
 
     def _wait(self, begun: float, pause: float, why: str) -> None:
         waited = time.monotonic() - begun
-        if waited > _deadline():
+        if waited > deadline():
             raise PeerTimeout(f"trainer {self._trainer} has waited {waited:.0f} s for another server: {why}")
         if waited > _PATIENT:
             tell(f"trainer {self._trainer} waits for another server: {why}")
@@ -99,13 +99,14 @@ class Link:
             self._connection.close()
 
 
-def _deadline() -> float:
+def deadline() -> float:
     """Seconds that a trainer waits for a server: longer than a server waits for other trainers."""
     return float(FLAG_VALUES["FLAGS_rpc_deadline"]) / 1000 * 1.5 + 5.0
 
 
 _links: dict[tuple[int, str], Link] = {}
 _left: dict[tuple[int, str], int] = {}  # servers that were left: whoever is there next is another one
+_settling: list[Callable[[], None]] = []
 _asking: defaultdict[int, threading.RLock] = defaultdict(threading.RLock)
 
 
@@ -132,12 +133,24 @@ def links_to(endpoints: Iterable[str], trainer: int, program: str = "") -> dict[
     return by_endpoint
 
 
+def when_settling(settle: Callable[[], None]) -> None:
+    """Have `settle()` called before servers write what they hold: it delivers what is still under way to them."""
+    _settling.append(settle)
+
+
+def settle_pushes() -> None:
+    """Return when servers have all that this process's steps have handed over; raises what kept it from them."""
+    for settle in [*_settling]:
+        settle()
+
+
 def checkpoint_servers() -> None:
     """Have every server of this process write its checkpoint, all it holds: parameters, their state, how far all are.
 
     Raises:
         PreconditionNotMet: a server keeps none (`FLAGS_server_checkpoint`). PeerFailed: a server is lost.
     """
+    settle_pushes()
     for trainer in sorted({trainer for trainer, _ in [*_links]}):
         with asking(trainer):
             for reply in [link.start("save", {}) for (one, _), link in [*_links.items()] if one == trainer]:
@@ -148,6 +161,7 @@ def _leave() -> None:
     """Tell all servers, also those that this trainer has nothing at."""
     held = dict(_links)
     _links.clear()
+    _settling.clear()
     _left.update({place: link.server for place, link in held.items() if link.server >= 0})
     for link in held.values():
         link.leave()
