@@ -61,10 +61,10 @@ class _Server(Connection):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
-    made = _Server()
-    monkeypatch.setattr(links, "_links", {(0, "here"): links.Link(made, 0)})
-    yield made
-    made.opened.set()
+    started = _Server()
+    monkeypatch.setattr(links, "_links", {(0, "here"): links.Link(started, 0)})
+    yield started
+    started.opened.set()
     leave_servers()
 
 
