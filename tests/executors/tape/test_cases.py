@@ -78,24 +78,29 @@ def test_what_is_layout_free_is_written_by_kernels_as_its_readers_want_it(type: 
     """Result and gradients are transposed, then reshaped."""
 
     def body(*joined: Any) -> list[Any]:
-        x, y = (wb.transpose(wb.reshape(v, [2, 4, 3, 4]), HEADS) for v in joined)
-        return [JOINS[join](wb.transpose(OPS[type](x, y), HEADS))]
+        given = (wb.transpose(wb.reshape(v, [2, 4, 3, 4]), HEADS) for v in joined)
+        return [JOINS[join](wb.transpose(OPS[type](*given), HEADS))]
 
-    feed = {"x": numbers(2, 4, 12), "y": numbers(2, 4, 12)}
+    feed = {name: numbers(2, 4, 12) for name in operands_of(type)}
     assert compare(body, feed) == set()
     plan = plan_of(body, feed)
     written = [plan.refs[v] for n in plan.graph.nodes if n.type in (type, type + "_grad") for v in n.writes]
-    assert [ref.strides != contiguous(ref) for ref in written] == [True] * 3
+    assert [ref.strides != contiguous(ref) for ref in written] == [True] * (1 + len(feed))
+
+
+def operands_of(type: str) -> list[str]:
+    """What the op cannot do without."""
+    return [slot.name for slot in OPS[type].inputs if not slot.optional]
 
 
 @pytest.mark.parametrize("type", FREE)
 def test_a_layout_without_a_dense_matrix_is_not_asked_of_them(type: str) -> None:
     """Kernels would leave the row to NumPy."""
 
-    def body(x: Any, y: Any) -> list[Any]:
-        return [wb.reshape(wb.transpose(OPS[type](x, y), [3, 2, 1, 0]), [16, 6])]
+    def body(*given: Any) -> list[Any]:
+        return [wb.reshape(wb.transpose(OPS[type](*given), [3, 2, 1, 0]), [16, 6])]
 
-    feed = {"x": numbers(2, 3, 4, 4), "y": numbers(2, 3, 4, 4)}
+    feed = {name: numbers(2, 3, 4, 4) for name in operands_of(type)}
     assert type not in compare(body, feed)
     (written,) = [plan.refs[n.writes[0]] for plan in [plan_of(body, feed)] for n in plan.graph.nodes if n.type == type]
     assert written.strides == contiguous(written)
