@@ -197,6 +197,36 @@ def test_trainers_of_one_machine_share_its_processors() -> None:
     assert job.code == 0 and job.outputs == ["True\n"] * 2, str(job)
 
 
+def test_what_an_executor_shared_with_other_trainers_is_used_again_when_it_is_gone() -> None:
+    """Also if its last step has failed, on one of them or on the other."""
+    job = run_ranks(
+        _STEPS
+        + """
+    import gc
+
+    def mapped():
+        with open("/proc/self/maps") as maps:
+            return sum("/dev/shm" in line or "sm_segment" in line or "osc" in line for line in maps)
+
+    step()
+    counts = []
+    for number in range(8):
+        executor = static.ParallelExecutor(False, loss_name=loss.name, build_strategy=build)
+        for bad in [None, number % 3]:
+            try:
+                step(7 if bad == rank else 2)
+            except EnforceNotMet:
+                assert bad in (0, 1)
+        del executor
+        gc.collect()
+        counts.append(mapped())
+    print(counts[0] > 0 and counts == counts[:1] * 8, counts)
+    """,
+        2,
+    )
+    assert job.code == 0 and all(output.startswith("True") for output in job.outputs), str(job)
+
+
 def test_the_error_of_one_trainer_discards_the_step_on_all() -> None:
     job = run_ranks(
         _STEPS

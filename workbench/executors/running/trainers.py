@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import weakref
 from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
@@ -22,6 +23,7 @@ from workbench.framework.values.dtype import as_dtype
 from workbench.graph.strategy import BuildStrategy, Settings
 from workbench.runtime.comm.mpi.devices import MpiCommunicator
 from workbench.runtime.comm.mpi.group import ProcessGroup
+from workbench.runtime.comm.mpi.lending import lent_groups
 from workbench.runtime.comm.mpi.vote import Ballot
 from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
@@ -60,7 +62,7 @@ class Trainers:
     """Of one engine; all processes make it together.
 
     Args:
-        world: the processes; the engine gets a group of its own, which waits as long as a step may for a device.
+        world: the processes; the engine borrows a group of them, which waits as long as a step may for a device.
 
     Attributes:
         comm: the devices of all of them.
@@ -70,7 +72,9 @@ class Trainers:
     """
 
     def __init__(self, world: ProcessGroup, spec: EngineSpec, settings: Settings) -> None:
-        self._group = world.own(spec.execution.timeout)
+        lent = lent_groups(world)
+        self._group = lent.borrow(spec.execution.timeout)
+        weakref.finalize(self, lent.give_back, self._group).atexit = False
         self._program = spec.program
         self._require_the_same(spec, settings)
         self.comm = MpiCommunicator(self._group, len(spec.places))
@@ -196,6 +200,7 @@ class Trainers:
             Unavailable: trainer 0 does not tell.
         """
         self._ballot.settle(error)
+        self._group.channel.forget_cause()
         if self._ballot.is_open:
             how = "is gone and did not tell" if self._group.channel.window.state_of(0) == "gone" else "did not tell"
             raise Unavailable(
@@ -211,7 +216,8 @@ class Trainers:
     def fail(self, error: BaseException) -> None:
         """The step is not applied here, and the user is told why: tell the others."""
         self._is_told = True
-        self._group.abort(_told(error), error)
+        self._group.abort(_told(error))
+        self._group.channel.forget_cause()  # its frames hold the executor, which goes when nobody wants it
 
 
 def _told(error: BaseException) -> str:

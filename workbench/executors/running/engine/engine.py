@@ -7,6 +7,7 @@ feed -> split over the devices -> calls -> commit -> fetch -> merge      every s
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter_ns
@@ -143,7 +144,8 @@ class Engine(ReadableEngine):
         if self.whole is not self and self.whole.trainers is not None:
             return self.whole.trainers
         trainers = Trainers(group, self.spec, settings)
-        trainers.stop_when(lambda: self.workspace.pool.failed)
+        workspace = weakref.ref(self.workspace)  # a group is there for longer
+        trainers.stop_when(lambda: (there := workspace()) is not None and there.pool.failed)
         return trainers
 
     def part(self, program: Program) -> Engine:

@@ -286,6 +286,10 @@ class Channel:
         for run in self._untaken:
             run.give_up(self._refusal(run.title))
 
+    def forget_cause(self) -> None:
+        """Keep of a failure only what it says: what caused it is told to whom it concerns, and holds much."""
+        self.cause = None
+
     def require_alive(self, title: str) -> None:
         """Raises: Aborted: the group has given up; PeerFailed if another process did."""
         if self.failure is not None:
