@@ -160,9 +160,9 @@ class RecordedStep(Debugging):
             self._kind = kind_of(results[0])
         return Tensor(results[0])
 
-    def run_again(self, args: Sequence[Tensor]) -> Any:
-        """`run` of arguments that `is_unchanged` has just looked at."""
-        feed, plan = dict(zip(self._feeds, map(_array_of, args))), self._plan
+    def run_again(self, feed: dict[str, Any], args: Sequence[Tensor]) -> Any:
+        """`run` of arguments for which `feed_if_unchanged` has just given the feed."""
+        plan = self._plan
         results = self._execute(feed if plan is None else Fed(plan, [feed] * plan.devices))
         if not self._is_single or self._kind is None:
             return self._returned(results, args)
@@ -222,9 +222,9 @@ class RecordedStep(Debugging):
     # The next time
 
     def settle(self, args: Sequence[Any]) -> None:
-        """Note all that has to be as it is now for the next call of such arguments to be alike.
+        """Note all that has to be as it is now for the next call of such arguments to be the same.
 
-        A step has been applied, and its results are due: where something cannot be noted, no call is alike.
+        A step has been applied, and its results are due: where something cannot be noted, no call is the same.
         """
         try:
             self._note_all(args)
@@ -238,8 +238,8 @@ class RecordedStep(Debugging):
         others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
         left = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
         if self._expectation is None:
-            expectation = self._expecting(len(args), others, left)
-            self._is_the_same = expectation.compiled()
+            expectation = self._expecting(others, left)
+            self._feed_of = expectation.compiled()
             self._expectation = expectation
         self._changes = ParameterChanges.count
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
@@ -252,9 +252,9 @@ class RecordedStep(Debugging):
         self._is_ready = all(each.is_lasting for each in gradients)
         self._plan = self._runner.last_plan
 
-    def _expecting(self, count: int, others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
+    def _expecting(self, others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
-        expectation = Expectation(count)
+        expectation = Expectation(self._feeds)
         self._surroundings.watched.expect_in(expectation)
         expectation.add_result(current_recorder)
         expectation.add_result(recording_gradients.get)
@@ -268,21 +268,22 @@ class RecordedStep(Debugging):
         expectation.add_attribute_of_all("stop_gradient")
         return expectation
 
-    def is_unchanged(self, args: Sequence[Any]) -> bool:
-        """Whether everything is as it was when it was settled; whoever calls with something else gets no answer."""
+    def feed_if_unchanged(self, args: Sequence[Any]) -> dict[str, Any] | None:
+        """What is fed of such arguments if everything is as it was when it was settled; None if anything is not."""
         if not self._is_ready:
-            return False
+            return None
         if self._scheduled:
             self._refresh_rates(self._scheduled)
         bindings = self.bindings
         if clock.now != bindings.writes or Moves.count != bindings.moves or ParameterChanges.count != self._changes:
-            return False
+            return None
         try:
-            return self._is_the_same(args) and (
-                not self._containers or all(each.is_unchanged() for each in self._containers)
-            )
+            feed = self._feed_of(args)
         except (AttributeError, KeyError, ValueError):  # no tensor, or not as many; a variable that was deleted
-            return False
+            return None
+        if self._containers and not all(each.is_unchanged() for each in self._containers):
+            return None
+        return feed
 
     def _refresh_rates(self, optimizers: Sequence[Any]) -> None:
         """Have the rates be those of now; what is written here is accounted for here, so that not all is looked at."""

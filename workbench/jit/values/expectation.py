@@ -1,4 +1,4 @@
-"""Expectation: whether many values are the objects they were, asked in one expression of Python.
+"""Expectation: whether many values are the objects they were, asked in one expression of Python, which makes the feed.
 
 It is asked before every step that is run again; nothing that goes through the values one by one is as quick.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Comparing = Callable[[Sequence[Any]], bool]
+Feeding = Callable[[Sequence[Any]], dict[str, Any] | None]
 
 
 class Expectation:
     """Values that are compared with what is expected of them.
 
     Args:
-        count: of how many arguments values are compared, too.
+        feeds: what the arguments are called; values of theirs are compared, too.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, feeds: Sequence[str]) -> None:
+        self._feeds, self._count = tuple(feeds), len(feeds)
         self._terms: list[str] = []
         self._names: dict[str, Any] = {}
 
@@ -50,16 +50,20 @@ class Expectation:
     def _add(self, term: str) -> None:
         self._terms.append(f"{term} is k{len(self._terms)}")
 
-    def compiled(self) -> Comparing:
-        """A function of the arguments, True where all values are the very objects expected of them.
+    def compiled(self) -> Feeding:
+        """A function of the arguments: the array of each by its name; None unless all values are the very objects
+        expected of them.
 
         It raises ValueError of another number of arguments, and what reading a value raises that is not there.
         """
         arguments = "".join(f"a{number}, " for number in range(self._count))
-        text = f"def compare(args):\n    ({arguments}) = args\n    return {' and '.join(self._terms) or True}\n"
+        arrays = ", ".join(f"f{number}: a{number}.array" for number in range(self._count))
+        unchanged = " and ".join(self._terms) or True
+        text = f"def feed(args):\n    ({arguments}) = args\n    return {{{arrays}}} if {unchanged} else None\n"
+        self._names.update((f"f{number}", name) for number, name in enumerate(self._feeds))
         exec(compile(text, "<expectation>", "exec"), self._names)
-        compare: Comparing = self._names.pop("compare")  # whose globals they are: nothing is to hold itself
-        return compare
+        feed: Feeding = self._names.pop("feed")  # whose globals they are: nothing is to hold itself
+        return feed
 
     def expect(self, values: Sequence[Any]) -> None:
         """What is expected from now on, in the order in which values were added."""
