@@ -272,6 +272,38 @@ def test_a_dashboard_shows_what_every_rank_does(ranks: Cluster, tmp_path: Path) 
 
 @pytest.mark.processes
 @pytest.mark.timeout(LIMIT)
+def test_a_dashboard_made_at_a_hold_or_at_the_end_shows_what_every_rank_was_fed(ranks: Cluster) -> None:
+    training = Training(rows=49)
+
+    def hold(run: Any) -> None:
+        if run.step == 5:
+            run.pause()
+
+    run = training.train(cluster=ranks, epochs=3, name="held", on_step=hold)
+    batches = list(training.loader.again().arrays())
+    deadline = time.monotonic() + 60
+    while run.state != "paused" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert run.step == 5
+    last = run.steps
+    for step in (5, last):
+        page = wb.dashboard(run)
+        told = page.messages()
+        fed, sample = told["fed"], told["sample"]
+        assert (fed["step"], fed["applied"], sample["step"]) == (step, True, 2)
+        assert fed["feeds"]["rows"]["x"] == [3, 4] and fed["feeds"]["devices"] == ["rank 0", "rank 1"]
+        batch = batches[(step - 1) % len(batches)][0]
+        assert np.allclose(fed["feeds"]["previews"]["x"][1]["rows"][0], batch[3])
+        assert set(sample["spans"]["process"].tolist()) == {0, 1} and sample["slowest"] is not None
+        assert {one["device"] for one in told["scopes"]["live"]} == {0, 1}
+        assert len(told["scopes"]["memory"]["bytes"]) == 2
+        page.close()
+        run.resume()
+        run.wait(60)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(LIMIT)
 def test_a_drop_from_the_dashboard_gives_back_the_memory_of_all_ranks(ranks: Cluster) -> None:
     run = Training().train(cluster=ranks, epochs=10**5, paused=True)
     page = wb.dashboard(run)

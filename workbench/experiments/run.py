@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench import between
 from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
+from workbench.executors.profiling.sampled_steps import EarlyStep
 from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.run_state import FINISHED, Evaluated, State, Underway
 from workbench.experiments.steered import POLL_S, Steered, seconds_of
@@ -31,6 +32,7 @@ class Run(Steered):
         error: the exception that ended the run, None if none did.
         first_nan: the first step with a NaN or an Inf in its loss or its gradients, None if there was none.
         seconds: time spent running, pauses left out.
+        early: samples one of the first steps, for whoever looks at the run later; None where nothing is told of steps.
         checkpoints: (step, path) of those that were written and are kept, in the order of writing.
         best_model_path, best_model_score, last_model_path: of the checkpoints that `train` was told to keep.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
@@ -54,6 +56,7 @@ class Run(Steered):
         self.val_labels: tuple[str, ...] = ()
         self.error: BaseException | None = None
         self.first_nan: FirstNaN | None = None
+        self.early: EarlyStep | None = None
         self.seconds = 0.0
         self.write_checkpoint: Callable[[str | os.PathLike[str]], None] | None = None
         self._is_of_several = False
@@ -340,6 +343,8 @@ class Run(Steered):
 
     def _end(self) -> None:
         """Tell every observer, also if one of them fails."""
+        if self.early is not None:
+            self.early.close()
         for observer in tuple(self._observers):
             try:
                 observer(self)

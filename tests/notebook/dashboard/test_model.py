@@ -16,13 +16,13 @@ from tests.parallel.models import Model as Built
 from workbench import events, static
 from workbench.checkpoint.files import read_tensors
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.executors.profiling.sampled_steps import SampledStep
 from workbench.experiments.records.recorder import record_of
 from workbench.framework.values.place import CPUPlace
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject
 from workbench.notebook.dashboard.page.publisher import Publisher
-from workbench.notebook.dashboard.watching.sampled_steps import SampledStep
 from workbench.notebook.dashboard.watching.samples import Samples, sample_message
 from workbench.notebook.steps.profiling import profile_step
 
@@ -205,6 +205,30 @@ def test_a_short_run_and_a_profile_agree_on_the_slowest_op(model_of: ModelOf) ->
         profile = profile_step({"exe": run.executor, "feed": feed}, "exe", "feed", repeat=3)
     assert [one["label"] for one in slowest] == ["matmul_v2", "matmul_v2"] == [profile.op_types[0].name] * 2
     assert all(one["steps"] >= 5 and one["share"] > 0.5 for one in slowest)
+
+
+@pytest.mark.parametrize("steps", [2, 40])
+def test_a_run_that_nobody_watched_has_an_early_step_sampled(
+    built: Built, batch: Any, model_of: ModelOf, steps: int
+) -> None:
+    exe, told = built.start().parallel(2), []
+    run = wb.train(
+        built.main, [batch] * steps, epochs=1, executor=exe, record=False, progress=False,
+        on_step=lambda run: told.append(events.listening(events.OpRun)),
+    ).wait(60)  # fmt: skip
+    assert told[:steps] == [True] + [False] * (steps - 1)  # behind the first step the second is listened to, then no other
+    messages = model_of(run).everything()
+    sample = of_kind(messages, "sample")
+    assert (sample["step"], sample["slowest"]["steps"]) == (2, 1) and sample["slowest"]["us"] > 0
+    assert len(sample["spans"]["node"]) > 0 and sample["compiled"] is None
+    newest = sample if steps == 2 else of_kind(messages, "fed")
+    assert newest["step"] == steps and newest["feeds"]["rows"]["x"] == [3, 4] and newest["feeds"]["previews"]["x"]
+
+
+def test_a_run_of_one_step_samples_none(built: Built, batch: Any) -> None:
+    run = wb.train(built.main, [batch], epochs=1, executor=built.start().parallel(2), record=False, progress=False)
+    run.wait(60)
+    assert run.early is not None and run.early.sampled is None and not events.listening(events.OpRun)
 
 
 def test_one_sampled_step_says_that_it_is_one(built: Built, batch: Any, model_of: ModelOf) -> None:

@@ -202,11 +202,11 @@ def test_a_dashboard_made_after_a_run_shows_the_feed_of_its_last_step(
 ) -> None:
     marked = {**batch, "y": np.full((7, 1), last)}
     exe = built.start().parallel(2)
-    run = wb.train(built.main, [batch, marked], epochs=1, executor=exe, progress=False, record=False)
+    run = wb.train(built.main, [batch, batch, marked], epochs=1, executor=exe, progress=False, record=False)
     with suppress(ValueError):
         run.wait(60)
     fed = of_kind(model_of(run).everything(), "fed")
-    assert (fed["step"], fed["applied"]) == (2, last != 77)
+    assert (fed["step"], fed["applied"]) == (3, last != 77)
     assert fed["feeds"]["previews"]["y"][0]["values"] == [last]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented, described
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
+from workbench.executors.profiling.sampled_steps import EarlyStep
 from workbench.executors.running.trainers import group_of
 from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
@@ -195,6 +196,8 @@ def train(
     if writers is not None:
         run.subscribe(partial(_end_of_saves, writers), at_rest=False)  # behind the keeper's last save
     loop.attend(NaNGuard(run, stop_on_nan), keeper)
+    if (inspectable := executor_of(runner)) is not None:
+        run.early = EarlyStep(inspectable.inspection)
     if on_step is not None:
         run.subscribe(on_step)
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)

@@ -50,6 +50,10 @@ class Cluster:
             raise InvalidArgument(f"a cluster takes seconds > 0 as timeout, got {timeout!r}")
         self.timeout = timeout
 
+    def is_free_for(self, program: str) -> bool:
+        """Whether the ranks train nothing but this, if anything."""
+        return self.alive and self._holder in (None, program)
+
     @contextmanager
     def held_by(self, program: str) -> Iterator[None]:
         """Keep the ranks for the training of one program.

@@ -18,6 +18,7 @@ from workbench.checkpoint.files import write_tensors
 from workbench.checkpoint.parts import checksum
 from workbench.errors import NotFound
 from workbench.executors.api.compiled import CompiledProgram
+from workbench.executors.profiling.sampled_steps import EarlyStep
 from workbench.framework.text.deserialize import program_from_dict
 from workbench.graph.loss import loss_of
 from workbench.graph.strategy import BuildStrategy
@@ -35,6 +36,9 @@ class RankProgram(RankWork):
     Args:
         document: the program, as `program_to_dict` writes it.
         devices: how many CPU devices each rank has.
+
+    Attributes:
+        early: samples one of the first steps. newest: number, from 0, and feeds of the newest one.
     """
 
     def __init__(self, document: Mapping[str, Any], devices: int) -> None:
@@ -47,6 +51,8 @@ class RankProgram(RankWork):
         compiled = CompiledProgram(self.program)
         self.executor = compiled.with_data_parallel(loss_of(self.program), strategy, places=cpu_places(devices))
         self.executor.bind(self.scope)
+        self.early = EarlyStep(self.executor.inspection)
+        self.newest: tuple[int, Feeds] | None = None
 
     def take(self, values: Mapping[str, np.ndarray], rates: Mapping[str, float]) -> None:
         """Have the persistable variables hold these values; schedules stay with the kernel, which sends their rates."""
@@ -58,6 +64,7 @@ class RankProgram(RankWork):
         """See `RankWork.make_step`."""
         for name, rate in rates.items():
             self.program.lr_schedulers[name].last_lr = rate
+        self.newest = self.step, feeds
         values: list[np.ndarray] = self.executor.run_step(feeds, list(fetched))
         return values
 
@@ -69,7 +76,7 @@ class RankProgram(RankWork):
     def watched_by(self, watcher: Sequence[str]) -> Watcher:
         """See `RankWork.watched_by`."""
         module, name = watcher
-        watching: Watcher = getattr(import_module(module), name)(self.executor.inspection)
+        watching: Watcher = getattr(import_module(module), name)(self)
         return watching
 
     def drop_temporaries(self) -> int:
@@ -115,6 +122,12 @@ def run_steps(
 ) -> dict[str, Any]:
     """See `RankWork.run_all`."""
     return _working(key).run_all(first, stretches, fetched, rates, watcher, is_sampled)
+
+
+def told_at_rest(key: str, watcher: Sequence[str]) -> dict[str, Any] | None:
+    """See `RankWork.told_at_rest`; None if something else was sent to this rank since."""
+    work = _work.get(key)
+    return None if work is None else work.told_at_rest(watcher)
 
 
 def evaluate(key: str, fields: Mapping[str, np.ndarray], fetched: Sequence[str]) -> list[float]:

@@ -22,6 +22,9 @@ class Watcher(Protocol):
     def told(self) -> dict[str, Any]:
         """What there is to tell since the last time, as data."""
 
+    def told_at_rest(self) -> dict[str, Any]:
+        """The same between two steps, with what the newest one has left: what it was fed, and memory."""
+
     def close(self) -> None:
         """Look no more."""
 
@@ -92,6 +95,11 @@ class RankWork:
             "error": error,
             "told": None if self._watcher is None else self._watcher.told(),
         }
+
+    def told_at_rest(self, watcher: Sequence[str]) -> dict[str, Any] | None:
+        """What a watcher of this rank has to say while no step is made; None if there is nothing to see."""
+        self._be_watched(watcher, False)
+        return None if self._watcher is None else self._watcher.told_at_rest()
 
     def _be_watched(self, watcher: Sequence[str], is_sampled: bool) -> None:
         if self._watcher is None and watcher:

@@ -208,6 +208,22 @@ class ClusterExecutor:
 
         return end
 
+    @property
+    def sent(self) -> int:
+        """How many steps of this run the ranks were sent."""
+        return self._begun
+
+    def told_at_rest(self) -> list[Any] | None:
+        """What the watchers tell while no step is made, by rank; None if the ranks have nothing of this run any more.
+
+        Raises:
+            RankLost, TimeoutError: see `Cluster.ask`.
+        """
+        if not self._begun or not self._watcher or not self.cluster.is_free_for(self._key):
+            return None
+        told = self.cluster.ask(rank_programs.told_at_rest, self._key, self._watcher)
+        return None if any(one is None for one in told) else told
+
     def look(self) -> None:
         """Have the next step that is sent looked at by the watchers."""
         self._is_sampled = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PreconditionNotMet, one_of
@@ -46,6 +47,10 @@ def _past_of(run: Run) -> Callable[[], Past] | None:
     if record is None or executor is None:
         return None
     return lambda: Past(max(executor.inspection.steps - run.step, 0), tuple(record.drops), record.dropped)
+
+
+def _rests(run: Run) -> bool:
+    return run.state != State.RUNNING
 
 
 class Model:
@@ -104,10 +109,12 @@ class Model:
         executor, before = executor_of(run.executor), getattr(self, "watch", None)
         first = before.graph_number + 1 if before is not None else 1
         if executor is not None:
-            return Watch(executor, run.name, list(run.fetch.values()), first, _past_of(run))
+            early = None if run.early is None else run.early.sampled
+            return Watch(executor, run.name, list(run.fetch.values()), first, _past_of(run), early)
         program = run.program
         if isinstance(run.executor, ClusterExecutor):
-            return ClusterWatch(run.executor, run.name, list(run.fetch.values()), first)
+            rests = partial(_rests, run)
+            return ClusterWatch(run.executor, run.name, list(run.fetch.values()), first, rests)
         return Unwatched(run.name, graph_of_program(program, 1, list(run.fetch.values())), first)
 
     def _follow(self, run: Run, watch: Watch | Unwatched) -> None:

@@ -13,10 +13,10 @@ from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.inspection import Inspection
+from workbench.executors.profiling.sampled_steps import SampledStep, Told
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.watching.previews import preview
-from workbench.notebook.dashboard.watching.sampled_steps import SampledStep, Told
 from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together

@@ -10,6 +10,7 @@ from workbench import events
 from workbench.errors import EnforceNotMet
 from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.shapes import Shapes
+from workbench.executors.profiling.sampled_steps import SampledStep, SampledSteps
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.runners import Inspectable
 from workbench.graph.ssa import Graph
@@ -19,7 +20,6 @@ from workbench.notebook.dashboard.watching.live_values import live_values, total
 from workbench.notebook.dashboard.watching.memory_trace import MemoryTrace, Past
 from workbench.notebook.dashboard.watching.nan_message import LoopNaN
 from workbench.notebook.dashboard.watching.previewed import graph_of, graph_with
-from workbench.notebook.dashboard.watching.sampled_steps import SampledStep, SampledSteps
 from workbench.notebook.dashboard.watching.samples import Samples, fed_message, sample_of_last
 from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.messages import Message, column
@@ -34,7 +34,7 @@ class Watch:
     Args:
         title: of the graph. fetches: names that are fetched, as far as is known before a step.
         first: number of the first graph; every graph of a dashboard has another one.
-        past: of the run that is watched, see `MemoryTrace`.
+        past: of the run that is watched, see `MemoryTrace`; early: the step of it that was sampled, if there is one.
     """
 
     unseen: str | None = None  # there will be feeds, memory and timeline
@@ -46,6 +46,7 @@ class Watch:
         fetches: Sequence[str],
         first: int,
         past: Callable[[], Past] | None = None,
+        early: SampledStep | None = None,
     ) -> None:
         engine = executor.inspection
         self.executor, self.engine, self.title, self.fetches = executor, engine, title, list(fetches)
@@ -63,6 +64,8 @@ class Watch:
         self.nan = LoopNaN(engine)
         self._dismiss = engine.guard(self.nan)
         self._fed_told = (-1, False)
+        if early is not None:
+            self._keep(early)
         self.sampled_steps.ask()
 
     def close(self) -> None:
@@ -94,10 +97,12 @@ class Watch:
 
     def _take_over(self) -> None:
         while self.sampled_steps.taken:
-            sampled = self.sampled_steps.taken.popleft()
-            self._see(sampled)
-            self.samples.add(sampled, self.graph_number)
-            self.rows.append((sampled.number + 1, *(sampled.step.feed_rows if sampled.step else ())))
+            self._keep(self.sampled_steps.taken.popleft())
+
+    def _keep(self, sampled: SampledStep) -> None:
+        self._see(sampled)
+        self.samples.add(sampled, self.graph_number)
+        self.rows.append((sampled.number + 1, *(sampled.step.feed_rows if sampled.step else ())))
 
     def what(self) -> str:
         """`2 devices, AllReduce`."""
@@ -186,7 +191,7 @@ class Watch:
     def newest_batch(self) -> tuple[int, list[Mapping[str, np.ndarray]]] | None:
         """The newest step whose batch is known, from 1, and the batch of each device; None before the first."""
         sampled, newest = self.samples.newest, self.engine.newest_feed
-        if newest is not None and (sampled is None or newest[0] > sampled.number):
+        if newest is not None and (sampled is None or not sampled.arrays or newest[0] > sampled.number):
             return newest[0] + 1, list(newest[1].per_device)
         return None if sampled is None else (sampled.number + 1, list(sampled.arrays))
 

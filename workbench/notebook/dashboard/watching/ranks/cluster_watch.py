@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from workbench import events
-from workbench.errors import NotFound, PreconditionNotMet
+from workbench.errors import EnforceNotMet, NotFound, PreconditionNotMet
 from workbench.executors.planning.shapes import Shapes
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 from workbench.notebook.dashboard.watching.graph_message import graph_message
 from workbench.notebook.dashboard.watching.live_values import totals
 from workbench.notebook.dashboard.watching.ranks import rank_watch
-from workbench.notebook.dashboard.watching.ranks.joined_ranks import joined_sample, joined_scopes
+from workbench.notebook.dashboard.watching.ranks.joined_ranks import joined_feeds, joined_sample, joined_scopes
 from workbench.notebook.dashboard.watching.ranks.rank_events import events_of_ranks
 from workbench.notebook.dashboard.watching.ranks.rank_graph import graphs_of_ranks
 from workbench.notebook.dashboard.watching.throttle import Throttle
@@ -37,9 +37,17 @@ class ClusterWatch(Unwatched):
     Args:
         executor: what has the ranks make them.
         title, fetches, number: as of any graph.
+        rests: whether no step is being made.
     """
 
-    def __init__(self, executor: ClusterExecutor, title: str, fetches: Sequence[str], number: int = 1) -> None:
+    def __init__(
+        self,
+        executor: ClusterExecutor,
+        title: str,
+        fetches: Sequence[str],
+        number: int = 1,
+        rests: Callable[[], bool] = lambda: False,
+    ) -> None:
         cluster = executor.cluster
         graphs = graphs_of_ranks(executor.program, cluster.size, cluster.devices, fetches)
         super().__init__(title, graphs.whole, number)
@@ -50,6 +58,9 @@ class ClusterWatch(Unwatched):
         self._scopes: list[Message] | None = None
         self._scopes_changed, self._has_run, self._began = False, False, 0
         self._heard: deque[list[Message]] = deque(maxlen=_HEARD)
+        self._rests, self._rested = rests, 0  # after so many steps the ranks were asked what these have left
+        self._fed: Message | None = None
+        self._fed_told = 0
         self._end = executor.watch(rank_watch.watch, self._heard.append)
 
     def what(self) -> str:
@@ -64,6 +75,7 @@ class ClusterWatch(Unwatched):
     def follow(self, goes_on: bool) -> tuple[bool, bool]:
         """Take over what the ranks have told; whether the graph is another one, and whether a step was looked at."""
         before, looked = self.graph_number, False
+        self._ask_at_rest()
         with self._throttle.taking() if self._heard else nullcontext():
             while self._heard:
                 looked = self._take(self._heard.popleft()) or looked
@@ -71,12 +83,26 @@ class ClusterWatch(Unwatched):
             self._executor.look()
         return self.graph_number != before, looked
 
+    def _ask_at_rest(self) -> None:
+        """Once for every hold, and at the end: what the ranks know that nobody has looked at."""
+        sent = self._executor.sent
+        if sent == self._rested or not self._rests():
+            return
+        self._rested = sent
+        with suppress(EnforceNotMet, TimeoutError):  # why ranks are lost the run tells
+            told = self._executor.told_at_rest()
+            if told is not None:
+                self._heard.append(told)
+
     def _take(self, told: list[Message]) -> bool:
         scopes = [one["scopes"] for one in told]
         if any(one is not None for one in scopes):
             known = self._scopes or scopes
             self._scopes = [now or old for now, old in zip(scopes, known, strict=True)]
             self._scopes_changed = all(one is not None for one in self._scopes)
+        fed = [one["fed"] for one in told if one.get("fed") is not None]
+        if len(fed) == len(told):
+            self._feed(fed)
         clocks = told[0]["clocks"]
         steps = [{one["sample"]["step"]: one for one in rank["samples"]} for rank in told]
         together = sorted(set.intersection(*(set(by_step) for by_step in steps)))
@@ -95,6 +121,24 @@ class ClusterWatch(Unwatched):
             self._rows.append((sample["step"], *counts))
             del self._rows[:-_ROWS]
         self.samples.keep({**sample, "graph": self.graph_number})
+
+    def _feed(self, fed: Sequence[Message]) -> None:
+        """What the newest step was fed, by rank."""
+        feeds = {**joined_feeds([one["feeds"] for one in fed]), "devices": self.devices}
+        self._fit(feeds)
+        self._fed = {**fed[0], "graph": self.graph_number, "feeds": feeds}
+
+    def newest_fed(self) -> Message | None:
+        """The message `fed` of the newest step at the last hold, if that step was not sampled; None if it was."""
+        fed, last = self._fed, self.samples.last
+        return None if fed is None or (last is not None and last["step"] >= fed["step"]) else fed
+
+    def news_of_fed(self) -> Message | None:
+        """The same, if it has not been told yet."""
+        if self._fed is None or self._fed["step"] == self._fed_told:
+            return None
+        self._fed_told = self._fed["step"]
+        return self.newest_fed()
 
     def _fit(self, feeds: Mapping[str, Any]) -> None:
         """Once the shapes of the feeds are known, so are those of everything else."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from workbench import events
 from workbench.executors.inspection.inspection import Inspection
 from workbench.executors.planning.plan import Plan
+
+Arrays: TypeAlias = tuple[Mapping[str, np.ndarray], ...]  # of a batch, by device
 
 _TIMED = (events.OpRun, events.Wait, events.Collective)
 _KINDS = (events.PlanCompiled, events.Feed, events.Batch, *_TIMED, events.Step)
@@ -32,7 +34,7 @@ class SampledStep:
 
     number: int
     feed: events.Feed | None = None
-    arrays: tuple[Mapping[str, np.ndarray], ...] = ()
+    arrays: Arrays = ()
     ops: list[events.OpRun] = field(default_factory=list)
     waits: list[events.Wait] = field(default_factory=list)
     collectives: list[events.Collective] = field(default_factory=list)
@@ -82,16 +84,21 @@ class SampledSteps:
     """Samples steps of one engine, one for every `ask`; of the first steps of a plan every other one of the next, too.
 
     Every other one: telling of a step leaves caches cold, so that the next one is not like the others.
+
+    Args:
+        warm: how many of the next ones. arrays_of: what is kept of a batch.
     """
 
-    def __init__(self, engine: Inspection) -> None:
-        self.engine = engine
-        self.taken: deque[SampledStep] = deque(maxlen=1 + _WARM)
+    def __init__(
+        self, engine: Inspection, warm: int = _WARM, arrays_of: Callable[[events.Batch], Arrays] | None = None
+    ) -> None:
+        self.engine, self._warm, self._arrays_of = engine, warm, arrays_of or _copied
+        self.taken: deque[SampledStep] = deque(maxlen=1 + warm)
         self._lock = threading.RLock()  # re-entrant, as that of events is
         self._subscription: events.Subscription | None = None
         self._rest: events.Subscription | None = None  # over one step, then the next is sampled
         self._current: SampledStep | None = None
-        self._more = 1 + _WARM
+        self._more = 1 + warm
 
     @property
     def waiting(self) -> bool:
@@ -119,7 +126,10 @@ class SampledSteps:
             if isinstance(event, (*_TIMED, events.Step)):
                 return  # it had begun before
             sampled = self._current = SampledStep(event.step)
-        _TAKERS[type(event)](sampled, event)
+        if isinstance(event, events.Batch):
+            sampled.arrays = self._arrays_of(event)
+        else:
+            _TAKERS[type(event)](sampled, event)
         if sampled.step is not None:
             sampled.plan = self.engine.last.plan if self.engine.last is not None else None
             self.taken.append(sampled)
@@ -127,7 +137,7 @@ class SampledSteps:
 
     def _go_on(self, compiled: bool) -> None:
         """A step has been sampled: what of the next ones?"""
-        self._more = _WARM if compiled else self._more - 1
+        self._more = self._warm if compiled else self._more - 1
         with self._lock:
             if self._subscription is None or self._subscription.closed or (compiled and self._more > 0):
                 return
@@ -142,17 +152,46 @@ class SampledSteps:
                 self.ask()
 
 
-def _copied(event: events.Batch) -> tuple[Mapping[str, np.ndarray], ...]:
-    """The user may fill the same arrays again for the next step."""
+class EarlyStep:
+    """Samples one early step of an engine, and no other: not the first one, for which a plan is made and memory bound.
+
+    Whoever looks at a run once it has ended finds in it what its steps were like.
+    """
+
+    def __init__(self, engine: Inspection) -> None:
+        self._steps = SampledSteps(engine, warm=0, arrays_of=_copied_if_small)
+        self._first = events.subscribe(self._made, events.Step, executor=engine.name)
+
+    @property
+    def sampled(self) -> SampledStep | None:
+        """The step; None until it has been made. Of a large batch the arrays are not kept."""
+        return self._steps.taken[-1] if self._steps.taken else None
+
+    def close(self) -> None:
+        """Sample no more."""
+        self._first.close()
+        self._steps.close()
+
+    def _made(self, event: events.Step) -> None:
+        if not self._first.closed:
+            self._first.close()
+            self._steps.ask()
+
+
+def _copied(event: events.Batch) -> Arrays:
+    """The user may fill the same arrays again for the next step; large ones are held all the same."""
+    return _copied_if_small(event) or tuple(dict(arrays) for arrays in event.arrays)
+
+
+def _copied_if_small(event: events.Batch) -> Arrays:
     if sum(array.nbytes for arrays in event.arrays for array in arrays.values()) > _COPIED:
-        return tuple(dict(arrays) for arrays in event.arrays)
+        return ()
     return tuple({name: np.array(array) for name, array in arrays.items()} for arrays in event.arrays)
 
 
 _TAKERS: Mapping[type[events.Event], Any] = {
     events.PlanCompiled: lambda sampled, event: setattr(sampled, "compiled", event),
     events.Feed: lambda sampled, event: setattr(sampled, "feed", event),
-    events.Batch: lambda sampled, event: setattr(sampled, "arrays", _copied(event)),
     events.OpRun: lambda sampled, event: sampled.ops.append(event),
     events.Wait: lambda sampled, event: sampled.waits.append(event),
     events.Collective: lambda sampled, event: sampled.collectives.append(event),
