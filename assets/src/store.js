@@ -13,6 +13,7 @@ export class Store {
     this.graph = null;
     this.sample = null;
     this.fed = null;
+    this.chosenFed = null; // what a step was fed that was asked for; shown until the newest is
     this.samples = null;
     this.scopes = null;
     this.curves = new Map(); // by run
@@ -74,6 +75,11 @@ export class Store {
     return () => this.listeners.delete(listener);
   }
 
+  // What is shown of feeds, unless it is the sample's.
+  get shownFed() {
+    return this.chosenFed ?? this.newestFed;
+  }
+
   // What the newest step was fed, if it is not among those that were looked at. Null where the sample tells it, and while
   // an earlier step is shown, which was chosen.
   get newestFed() {
@@ -81,6 +87,15 @@ export class Store {
     if (!fed || !sample) return fed ?? null;
     const follows = !samples?.step?.length || samples.step.at(-1) <= sample.step;
     return follows && fed.graph === sample.graph && fed.step >= sample.step ? fed : null;
+  }
+
+  // What a step was fed, as long as the same run is shown; null: the newest again.
+  async showFedIn(step) {
+    const run = this.state?.run?.id;
+    const answer = step == null ? null : await this.ask({ type: "fed", step }).catch(() => null);
+    if (this.state?.run?.id !== run) return;
+    this.chosenFed = answer?.feeds ? { ...answer, run } : null;
+    this.tell("fed");
   }
 
   select(node) {
@@ -102,6 +117,7 @@ export class Store {
       this.told = message;
       this.state = knownOf(message, this.presence.lost);
       this.forget(message.runs.map((run) => run.id));
+      if (this.chosenFed && this.chosenFed.run !== message.run?.id) this.showFedIn(null);
     } else if (type in this) {
       if (type === "graph" && !haveSameNodes(this.graph, message)) this.selected = null;
       this[type] = message;

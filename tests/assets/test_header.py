@@ -130,6 +130,27 @@ def test_a_nan_that_ends_a_run_is_told_in_one_place(dashboard: Dashboard) -> Non
     assert alert.count() == 2
 
 
+def test_what_the_step_with_the_first_nan_was_fed_is_shown_until_the_newest_is_asked_for(dashboard: Dashboard) -> None:
+    feeds = {"devices": ["cpu:0"], "names": ["x"], "rows": {"x": [4]}, "shapes": {"x": [[4, 1]]}, "previews": {},
+             "dtypes": {"x": "float32"}, "nbytes": [16]}  # fmt: skip
+    panel = dashboard.page.locator(".wb-feeds")
+    dashboard.receive({"type": "fed", "step": 90, "graph": 1, "applied": True, "feeds": feeds})
+    receive(dashboard, "done", {"nan": {**NAN, "node": None}})
+    assert "step 90: 4 rows" in panel.inner_text()
+    dashboard.page.get_by_role("button", name="Show what step 27 was fed").click()
+    dashboard.settle()
+    (asked,) = dashboard.sent("fed")
+    assert asked["step"] == 27
+    kept = {"type": "fed", "request": asked["request"], "step": 27, "graph": 1, "applied": True}
+    dashboard.receive({**kept, "about": "the first with NaN; shown of it: row 2 of the batch", "feeds": feeds})
+    dashboard.settle()
+    assert "step 27: 4 rows" in panel.inner_text() and "shown of it: row 2 of the batch" in panel.inner_text()
+    panel.get_by_role("button", name="Newest step").click()
+    dashboard.settle()
+    assert "step 90: 4 rows" in panel.inner_text()
+    assert not panel.get_by_role("button", name="Newest step").is_visible()
+
+
 def test_the_numbers_of_the_step_with_the_first_nan_are_asked_for(dashboard: Dashboard) -> None:
     dashboard.synthetic("graph", "onWire", "training", {"devices": 2, "layers": 2})
     receive(dashboard, "done", {"nan": NAN})

@@ -27,7 +27,7 @@ export function broken(steps, values, width = 1, first = null) {
   if (i < 0) return null;
   const step = first ?? (width > 1 ? Math.max(steps[i] - width + 1, (steps[i - 1] ?? 0) + 1) : steps[i]);
   const stays = values.subarray(i).every((value) => !Number.isFinite(value));
-  const what = Number.isNaN(values[i]) ? "NaN" : "infinite";
+  const what = Number.isNaN(values[i]) ? "NaN" : "Inf";
   const where = `${stays ? "from" : "at"} ${width > 1 && first == null ? "about " : ""}step ${step.toLocaleString("en")}`;
   return { step, text: `${what} ${where}` };
 }

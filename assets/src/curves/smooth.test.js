@@ -28,7 +28,7 @@ test("where a curve stops being numbers", () => {
   assert.equal(broken(steps, Float32Array.of(1, 2, 3)), null);
   assert.deepEqual(broken(steps, Float32Array.of(1, NaN, NaN)), { step: 2, text: "NaN from step 2" });
   assert.deepEqual(broken(steps, Float32Array.of(1, NaN, 3)), { step: 2, text: "NaN at step 2" });
-  assert.deepEqual(broken(steps, Float32Array.of(Infinity, 2, 3)), { step: 1, text: "infinite at step 1" });
+  assert.deepEqual(broken(steps, Float32Array.of(Infinity, 2, 3)), { step: 1, text: "Inf at step 1" });
 });
 
 test("a first step that is known is said as it is, whatever the buckets", () => {

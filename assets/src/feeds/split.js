@@ -52,12 +52,13 @@ export const rowsText = ({ rows, first, last }) => {
 };
 
 // "step 120: 64 rows over 2 devices, 200.7 KiB".
-export function summary({ step, feeds, applied = true }) {
+export function summary({ step, feeds, applied = true, about = "" }) {
   const total = splits(feeds)[0]?.total ?? 0;
   const size = (feeds.nbytes ?? []).reduce((sum, n) => sum + n, 0);
   const devices = feeds.devices.length;
   const failed = applied ? "" : ", which was not applied";
-  return `step ${count(step)}${failed}: ${count(total)} row${total === 1 ? "" : "s"} over ${devices} device${devices === 1 ? "" : "s"}, ${bytes(size)}`;
+  const more = about && `; ${about}`;
+  return `step ${count(step)}${failed}: ${count(total)} row${total === 1 ? "" : "s"} over ${devices} device${devices === 1 ? "" : "s"}, ${bytes(size)}${more}`;
 }
 
 // Bytes of one array, null for a dtype of unknown size.

@@ -1,9 +1,10 @@
 // What went wrong, and what the kernel has to say.
 import { h } from "../draw/dom.js";
 import { icon } from "../draw/icons.js";
+import { count } from "../draw/numbers.js";
 
 // The error of a failed run; it stays until another run, or this one again, goes on.
-// If that was a NaN, `show(node)` selects the node it comes from.
+// If that was a NaN, `show(nan)` leads to where it comes from.
 export function alertBox(show) {
   const element = h("div", { class: "wb-alert", role: "alert", hidden: true });
   let shown = null;
@@ -37,7 +38,7 @@ function describe(run, { text, op, device, site }, show) {
 const endsIt = ({ nan, error }) => Boolean(nan && error?.text.startsWith(`${nan.title}:`));
 
 // The first NaN of a run that goes on, or has ended, as if nothing were the matter: where it comes from, and a button
-// that leads there. `show(node)` selects a node.
+// that leads there by `show(nan)`: to the node, and to what the step was fed.
 export function nanBox(show) {
   const element = h("div", { class: "wb-alert wb-is-nan", role: "alert", hidden: true });
   let shown = null;
@@ -66,9 +67,12 @@ function origin(nan, show) {
   ].filter(Boolean);
 }
 
-const lead = ({ op, node }, show) =>
-  node != null &&
-  h("div", {}, h("button", { class: "wb-small", onclick: () => show(node) }, `Show ${op} in the graph`));
+function lead(nan, show) {
+  const { op, node, step } = nan;
+  const words = node != null ? `Show ${op} in the graph` : `Show what step ${count(step)} was fed`;
+  const title = `and, in Feeds, what step ${count(step)} was fed`;
+  return h("div", {}, h("button", { class: "wb-small", title, onclick: () => show(nan) }, words));
+}
 
 function facts(all) {
   const known = all.filter(([, value]) => value);

@@ -12,6 +12,7 @@ const EMPTY = "Here you will see which rows of the batch each device was fed, an
 const ROWS = "rows per device";
 
 export function feeds(store) {
+  const newest = h("button", { class: "wb-small", hidden: true, onclick: () => store.showFedIn(null) }, "Newest step");
   const bars = s("svg", { class: "wb-split", role: "img" });
   const { element, body, note, saving } = frame({
     name: "feeds",
@@ -23,6 +24,7 @@ export function feeds(store) {
     ],
     keys: () => shown().feeds.devices.map((text, i) => ({ symbol: spot(deviceColor(i)), text })),
     subject: () => store.subject,
+    tools: [newest],
   });
   const empty = emptyLine(EMPTY);
   const table = h("div", { class: "wb-feed-scroll", tabindex: 0, role: "group", "aria-label": "feeds of each device" });
@@ -30,7 +32,7 @@ export function feeds(store) {
   const overTime = h("div", { class: "wb-feed-time" }, h("h4", {}, ROWS), over.element);
   body.append(empty.element, bars, table, overTime);
 
-  const shown = () => store.newestFed ?? store.sample;
+  const shown = () => store.shownFed ?? store.sample;
 
   function update(kinds) {
     if (kinds.has("state")) empty.update(store.state);
@@ -42,6 +44,7 @@ export function feeds(store) {
 
   function showSample(sample, resized) {
     const fed = sample?.feeds;
+    newest.hidden = !store.chosenFed;
     const there = Boolean(fed?.names?.length && fed.devices?.length);
     empty.element.hidden = there;
     saving(there);

@@ -22,9 +22,11 @@ export function header(store) {
   const element = h("section", attributes, top, progress, row, nan.element, alert.element, notice.element);
   const shown = { subject: null, state: null };
 
-  function lead(node) {
-    store.select(node);
-    element.closest(".wb-dashboard")?.querySelector(".wb-graph")?.scrollIntoView({ block: "nearest" });
+  function lead({ node, step }) {
+    store.showFedIn(step);
+    if (node != null) store.select(node);
+    const panel = node != null ? ".wb-graph" : ".wb-feeds";
+    element.closest(".wb-dashboard")?.querySelector(panel)?.scrollIntoView({ block: "nearest" });
   }
 
   function update(kinds) {

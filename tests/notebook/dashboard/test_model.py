@@ -216,7 +216,9 @@ def test_a_run_that_nobody_watched_has_an_early_step_sampled(
         built.main, [batch] * steps, epochs=1, executor=exe, record=False, progress=False,
         on_step=lambda run: told.append(events.listening(events.OpRun)),
     ).wait(60)  # fmt: skip
-    assert told[:steps] == [True] + [False] * (steps - 1)  # behind the first step the second is listened to, then no other
+    assert told[:steps] == [True] + [False] * (
+        steps - 1
+    )  # behind the first step the second is listened to, then no other
     messages = model_of(run).everything()
     sample = of_kind(messages, "sample")
     assert (sample["step"], sample["slowest"]["steps"]) == (2, 1) and sample["slowest"]["us"] > 0

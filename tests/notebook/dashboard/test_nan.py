@@ -130,6 +130,25 @@ def test_a_loop_of_ones_own(logs: Built, devices: int) -> None:
     assert exe.inspection.guards == ()
 
 
+def test_what_the_failing_step_was_fed_is_kept_with_the_row_in_question(logs: Built) -> None:
+    exe = logs.parallel(2)
+    model = model_of_target(exe)
+    rows = BAD.copy()
+    for batch in (GOOD, rows, GOOD, GOOD):
+        exe.run([logs.loss], feed={"X": batch})
+    rows[:] = 1.0  # the caller fills the array again
+    reply = answer(model, {"type": "fed", "step": 2, "request": "a 1"})
+    assert reply is not None and (reply["type"], reply["request"], reply["step"]) == ("fed", "a 1", 2)
+    assert reply["about"] == "the first with NaN; shown of it: row 4 of the batch"
+    feeds = reply["feeds"]
+    assert (feeds["rows"], feeds["first"], feeds["shapes"]) == ({"X": [3, 4]}, {"X": [0, 3]}, {"X": [[3, 1], [4, 1]]})
+    assert [one["values"] for one in feeds["previews"]["X"]] == [[1, 2, 3], [-5]]
+    assert feeds["devices"] == ["cpu:0", "cpu:1"] and feeds["nbytes"] == [12, 16]
+    missing = answer(model, {"type": "fed", "step": 3, "request": "a 2"})
+    assert missing is not None and "step 3" in missing["error"]
+    model.close()
+
+
 def test_a_run_of_the_plain_executor(logs: Built) -> None:
     run = wb.train(
         logs.main, [{"X": GOOD}, {"X": BAD}], fetch={"loss": logs.loss}, scope=logs.scope, progress=False, record=False

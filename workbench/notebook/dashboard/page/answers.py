@@ -11,18 +11,29 @@ from workbench.executors.profiling.chrome import write_trace
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.watching.node_message import node_message, statistics_now, statistics_of_nan
 from workbench.notebook.dashboard.watching.ranks.cluster_watch import ClusterWatch
+from workbench.notebook.dashboard.watching.samples import fed_message_of_nan
 from workbench.notebook.dashboard.watching.watch import Watch
 from workbench.notebook.messages import Message
 
 
 def answer(model: Model, message: Message) -> Message | None:
-    """The answer to a `node`, `statistics`, `sample` or `trace` message; None where there is none."""
+    """The answer to a `node`, `statistics`, `fed`, `sample` or `trace` message; None where there is none."""
     kind = message.get("type")
     if kind in ("node", "statistics"):
         return {**_of_node(model, str(kind), message), "request": message.get("request")}
+    if kind == "fed":
+        return {**_fed(model, message.get("step")), "request": message.get("request")}
     if kind == "sample":
         return model.watch.sample_at(int(message["step"]))
     return {**trace_file(model, message.get("step")), "request": message.get("request")} if kind == "trace" else None
+
+
+def _fed(model: Model, step: int | None) -> Message:
+    """What the step with the first NaN was fed; of other steps nothing is kept."""
+    watch, nan = model.watch, model.nan
+    if nan is None or nan.step != step or not isinstance(watch, Watch):
+        return {"type": "fed", "error": f"what step {step} was fed is not kept"}
+    return fed_message_of_nan(watch.engine, nan, watch.graph_number)
 
 
 def _of_node(model: Model, kind: str, message: Message) -> Message:

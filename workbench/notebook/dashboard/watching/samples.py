@@ -13,7 +13,9 @@ from workbench import events
 from workbench.errors import NotFound, PreconditionNotMet
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.inspection import Inspection
+from workbench.executors.inspection.nan_finder import rows_text
 from workbench.executors.profiling.sampled_steps import SampledStep, Told
+from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
 from workbench.notebook.dashboard.watching.previews import preview
@@ -171,6 +173,34 @@ def fed_message(engine: Inspection, number: int, fed: Fed, graph: int) -> Messag
     return {
         "type": "fed", "step": number + 1, "graph": graph, "applied": number < engine.steps, "feeds": _feeds(sampled),
     }  # fmt: skip
+
+
+def fed_message_of_nan(engine: Inspection, nan: FirstNaN, graph: int) -> Message:
+    """The message `fed` of the step with the first NaN, with a look at the rows in which it came up if they are known.
+
+    The batch is the step's own, whatever the caller's arrays hold by now.
+    """
+    moment = nan.replay.moment
+    feed, places = moment.feed, tuple(engine.places[: len(moment.feed)])
+    names = list(feed[0])
+    rows = {name: tuple(len(arrays[name]) if arrays[name].ndim else 0 for arrays in feed) for name in names}
+    told = events.Feed(
+        engine.name, moment.step, places, rows,
+        {name: tuple(arrays[name].shape for arrays in feed) for name in names},
+        {name: feed[0][name].dtype.name for name in names},
+        tuple(sum(array.nbytes for array in arrays.values()) for arrays in feed),
+    )  # fmt: skip
+    feeds, origin = _feeds(SampledStep(moment.step, told, tuple(feed))), nan.find()
+    wanted = np.array(() if origin is None else origin.rows, np.int64)
+    for name in names:
+        for device, (first, count) in enumerate(zip(feeds["first"][name], rows[name], strict=True)):
+            there = wanted[(wanted >= first) & (wanted < first + count)] - first
+            if len(there):
+                feeds["previews"][name][device] = preview(feed[device][name][there])
+    about = f"the first with {nan.kind}" + (
+        f"; shown of it: {rows_text(tuple(wanted.tolist()))}" if len(wanted) else ""
+    )
+    return {"type": "fed", "step": nan.step, "graph": graph, "applied": True, "about": about, "feeds": feeds}
 
 
 def _nbytes(spec: Spec) -> int:
