@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import random
 import threading
 from collections import deque
@@ -22,6 +23,7 @@ from workbench.framework.op.recorder import current_recorder, recording
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
+from workbench.framework.values.random import count_steps_of
 from workbench.framework.values.spec import Spec
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
@@ -54,6 +56,7 @@ class RecordedFunction:
         self._leaves: dict[int, Tensor] = {}
         self.captures = 0
         _functions.add(self)
+        count_steps_of(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         step = self._newest
@@ -110,6 +113,8 @@ class RecordedFunction:
             del known[_KEPT:]
             if not step.fits():
                 raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
+        if step is not self._newest:
+            step.follow_draws()  # others have drawn since it ran
         self._newest = step
         return step
 
@@ -180,6 +185,18 @@ class RecordedFunction:
                 "in every run of what is recorded\n  draw them with paddle.rand and the like, or pass them as arguments"
                 f"\n  at {_site_of(self._function)}"
             )
+
+    # Random numbers
+
+    def steps_drawn(self) -> int:
+        """How many of its steps have drawn random numbers."""
+        return int(self._draws.array[0])
+
+    def draw_from(self, step: int) -> None:
+        """Have the next step draw what it does after so many."""
+        self._draws.set(np.array([step], np.int64))
+        for each in itertools.chain.from_iterable(list(self._steps.values())):
+            each.follow_draws()
 
     # Looking in
 

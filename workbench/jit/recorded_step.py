@@ -301,14 +301,22 @@ class RecordedStep(Debugging):
 
     def _spread(self, changed: Sequence[BoundTensor]) -> None:
         """What was written to tensors is for all devices."""
+        for each in changed:
+            self._copy_to_others(each.variable.name, each.storage.lod)
+
+    def follow_draws(self) -> None:
+        """The counter of random numbers was set, or moved on by another recording: all devices have it as it is."""
+        if name := self.program.rng_step:
+            self._copy_to_others(name, self.scope.var(name).tensor)
+
+    def _copy_to_others(self, name: str, lod: LoDTensor) -> None:
         if not self._runner.started:
             return
         replicas = self._runner.replicas
-        for each in changed:
-            for place in range(1, len(replicas.scopes)):
-                own = replicas.find(each.variable.name, place)
-                if own is not None and own is not each.storage.lod:
-                    own.set(each.storage.lod.array)
+        for place in range(1, len(replicas.scopes)):
+            own = replicas.find(name, place)
+            if own is not None and own is not lod:
+                own.set(lod.array)
 
 
 def engine_of(

@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -25,8 +27,30 @@ _unseeded_runs = itertools.count(1)
 _dynamic_calls = itertools.count(1)
 
 
+class CountsSteps(Protocol):
+    """What draws by how often it has run, not from the streams of `dynamic`: a recorded function."""
+
+    def steps_drawn(self) -> int:
+        """How many of its runs have drawn."""
+
+    def draw_from(self, step: int) -> None:
+        """Have the next run draw what it does after so many."""
+
+
+_numbers = itertools.count()
+_counting: WeakValueDictionary[int, CountsSteps] = WeakValueDictionary()
+
+
+def count_steps_of(drawing: CountsSteps) -> None:
+    """Have the steps of something be part of a `position`, as long as it lives; it goes by when it was made."""
+    _counting[next(_numbers)] = drawing
+
+
 def seed(seed: int) -> int:
     """Set the process-wide seed used where a program or op gives none; 0 asks for a fresh one.
+
+    Dynamic mode, and functions recorded there, draw as from the beginning. What a static program has drawn is counted
+    in the scope it runs in, where its startup program begins anew.
 
     Returns:
         the seed, as Paddle's `paddle.seed` gives back a generator for chaining.
@@ -35,23 +59,30 @@ def seed(seed: int) -> int:
         >>> wb.seed(7)
         7
     """
-    global _global_seed, _dynamic_calls
-    _global_seed = int(seed)
-    _dynamic_calls = itertools.count(1)
+    go_to(seed, 0)
     return _global_seed
 
 
 def position() -> tuple[int, int]:
     """The process-wide seed, and how many streams `dynamic` has given since it was set."""
+    global _dynamic_calls
     given = next(_dynamic_calls) - 1
-    go_to(_global_seed, given)
+    _dynamic_calls = itertools.count(given + 1)
     return _global_seed, given
 
 
-def go_to(seed: int, given: int) -> None:
-    """Go on from a `position`."""
+def steps_drawn() -> dict[int, int]:
+    """How many runs have drawn, of what lives and counts them."""
+    steps = {number: drawing.steps_drawn() for number, drawing in list(_counting.items())}
+    return {number: count for number, count in steps.items() if count}
+
+
+def go_to(seed: int, given: int, steps: Mapping[int, int] | None = None) -> None:
+    """Go on from a `position` and what `steps_drawn` gave; what has been made since begins at 0."""
     global _global_seed, _dynamic_calls
     _global_seed, _dynamic_calls = int(seed), itertools.count(int(given) + 1)
+    for number, drawing in list(_counting.items()):
+        drawing.draw_from((steps or {}).get(number, 0))
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,22 @@ from workbench.framework.values import random
 
 
 class RandomState(NamedTuple):
-    """The process-wide seed, and how many streams dynamic mode has drawn from since it was set."""
+    """Where random numbers stand.
+
+    Attributes:
+        seed: process-wide. drawn: how many streams dynamic mode has drawn from since it was set.
+        steps: of each recorded function that has drawn, when it was made among them all, and how many steps have.
+    """
 
     seed: int
     drawn: int
+    steps: tuple[tuple[int, int], ...] = ()
 
 
 def get_rng_state(device: str | None = None) -> list[RandomState]:
-    """Where the random numbers of dynamic mode stand, one entry.
+    """Where the random numbers of dynamic mode, and of functions recorded there, stand; one entry.
+
+    A static program's are counted in its scope, and kept with what is there.
 
     Args:
         device: accepted for Paddle's sake; all devices draw from one source.
@@ -29,11 +37,13 @@ def get_rng_state(device: str | None = None) -> list[RandomState]:
         >>> bool((wb.rand([2]) == first).all())
         True
     """
-    return [RandomState(*random.position())]
+    return [RandomState(*random.position(), tuple(random.steps_drawn().items()))]
 
 
 def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
     """Have random numbers go on from where `get_rng_state` found them.
+
+    A function that was recorded since draws as from the beginning.
 
     Raises:
         InvalidArgument: not what `get_rng_state` gave.
@@ -43,7 +53,8 @@ def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
     """
     if len(state_list) != 1 or not isinstance(state_list[0], RandomState):
         raise InvalidArgument(f"set_rng_state takes what get_rng_state gave, got {state_list!r}")
-    random.go_to(*state_list[0])
+    seed, drawn, steps = state_list[0]
+    random.go_to(seed, drawn, dict(steps))
 
 
 def get_cuda_rng_state() -> list[RandomState]:
