@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import InvalidType, Unimplemented, did_you_mean
+from workbench.errors import InvalidArgument, InvalidType, Unimplemented, did_you_mean
 from workbench.framework.names import grad_name
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import find_op
@@ -224,8 +225,27 @@ class Variable(Infix):
 
     def __iter__(self) -> Any:
         if not self.shape or self.shape[0] < 0:
-            raise InvalidType(f"variable {self.name!r} of shape {self.shape} cannot be iterated over")
-        return (self[i] for i in range(self.shape[0]))
+            raise InvalidType(
+                f"variable {self.name!r} of shape {self.shape} cannot be iterated over: how many entries it has is "
+                f"known when the program runs\n"
+                "  in the program:  static.nn.while_loop\n"
+                f"  in Python:       {_FETCH}"
+            )
+        return self._entries()
+
+    def _entries(self) -> Iterator[Variable]:
+        """Slices on the first dimension, where operators can be appended to its program."""
+        for i in range(self.shape[0]):
+            try:
+                entry = self[i]
+            except (InvalidArgument, InvalidType):
+                raise NoValue(
+                    f"variable {self.name!r} stands for a value of a static Program and has none of its own, so there "
+                    f"is nothing to iterate over\n"
+                    f"  its value:              {_FETCH}\n"
+                    "  slices in the program:  iterate inside of program_guard(program), in static mode"
+                ) from None
+            yield entry
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         self.numpy()
