@@ -170,6 +170,7 @@ def test_steps_are_sent_in_ever_larger_groups_across_passes(monkeypatch: pytest.
 
 
 def test_who_stops_waits_for_few_steps_even_if_they_have_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelined, "_TOGETHER_S", 600.0)  # however slow this machine is
     run, near, *_ = trained(monkeypatch, True, epochs=400, data=list(Batches(5)), paused=True)
     near.slow = {12: 0.02}
     run.resume()
