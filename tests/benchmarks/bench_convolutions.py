@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tests.native.kernels.test_convolutions import geometry
 from tests.native.one_row import kernels
-from workbench.executors.lowering.tape.conv.convolution_tables import turned_round
 from workbench.executors.lowering.tape.conv.convolutions import (
     convolve,
     filter_form_of,
     filter_gradient,
     form_of,
+    input_form_of,
     input_gradient,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
@@ -42,8 +42,10 @@ CASES = {
     "64 -> 64, 3 x 3": geometry(2, 64, (56, 56), 64, (3, 3), pads=ONE),
     "128 -> 128, 3 x 3": geometry(4, 128, (14, 14), 128, (3, 3), pads=ONE),
     "256 -> 256, 3 x 3, 7 x 7 pixels": geometry(4, 256, (7, 7), 256, (3, 3), pads=ONE),
+    "512 -> 512, 3 x 3, 2 x 2 pixels": geometry(32, 512, (2, 2), 512, (3, 3), pads=ONE),
     "64 -> 64, 1 x 1": geometry(8, 64, (28, 28), 64, (1, 1)),
     "32 -> 64, 3 x 3, stride 2": geometry(8, 32, (32, 32), 64, (3, 3), (2, 2), ONE),
+    "256 -> 512, 3 x 3, stride 2": geometry(32, 256, (4, 4), 512, (3, 3), (2, 2), ONE),
     "3 -> 64, 7 x 7, stride 2": geometry(1, 3, (224, 224), 64, (7, 7), (2, 2), ((3, 3), (3, 3))),
     "16 -> 16, 3 x 3, dilation 2": geometry(8, 16, (28, 28), 16, (3, 3), pads=TWO, dilations=(2, 2)),
     "16 -> 16, 3 x 3, 4 groups": geometry(8, 16, (28, 28), 16, (3, 3), pads=ONE, groups=4),
@@ -57,6 +59,10 @@ class Rows:
     def __init__(self) -> None:
         self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
         self.row = self.tape.row
+
+    def independent(self, kernel: str, rows: Sequence[Sequence[Any]]) -> None:
+        for arguments in rows:
+            self.row(kernel, *arguments)
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
         array = np.zeros(shape, dtype)
@@ -96,8 +102,7 @@ def measure(geo: Geometry) -> list[tuple[str, float]]:
     x = rng.standard_normal((geo.samples, geo.channels, geo.height, geo.width), np.float32)
     w = rng.standard_normal((geo.kernels, geo.channels // geo.groups, *geo.kernel), np.float32)
     g = rng.standard_normal((geo.samples, geo.kernels, *geo.out), np.float32)
-    turned = turned_round(geo)
-    forms = form_of(geo), "columns" if turned is None else form_of(turned), filter_form_of(geo)
+    forms = form_of(geo), input_form_of(geo), filter_form_of(geo)
     work = (convolve, x, w, np.empty_like(g)), (input_gradient, g, w, np.empty_like(x)), (
         filter_gradient, x, g, np.empty_like(w)
     )  # fmt: skip

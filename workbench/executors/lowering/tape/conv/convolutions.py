@@ -147,14 +147,13 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
 def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     """The gradient of the input: where strides are 1 a convolution of `g` with the filter turned round."""
     require_plain(g, w, out)
-    turned = turned_round(geo)
-    form = None if turned is None else form_of(turned)
-    if turned is not None and form is not None and form not in PRODUCTS:
-        _by_tiles(writer, form, turned, weights_turned(geo), g, w, out)
-    elif products_of(geo) == "together":
+    form, turned = input_form_of(geo), turned_round(geo)
+    if form == "together":
         together.input_gradient(writer, geo, g, w, out)
-    else:
+    elif turned is None or form == "columns":
         _by_columns(writer, "input_gradient_columns", geo, g, w, out)
+    else:
+        _by_tiles(writer, form, turned, weights_turned(geo), g, w, out)
 
 
 def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
@@ -252,6 +251,13 @@ def products_of(geo: Geometry) -> str:
     if geo.groups > 1 or pixels > FEW_PIXELS or geo.samples * pixels < LANES:
         return "columns"
     return "together" if 4 * geo.kernels * geo.taps >= FILTER_BYTES * pixels else "columns"
+
+
+def input_form_of(geo: Geometry) -> str:
+    """The same of the gradient of the input: the form of the convolution that gives it, if there is one."""
+    turned = turned_round(geo)
+    form = "columns" if turned is None else form_of(turned)
+    return products_of(geo) if form in PRODUCTS else form
 
 
 def filter_form_of(geo: Geometry) -> str:
