@@ -94,6 +94,7 @@ def test_what_is_pushed_and_pulled_stands_beside_a_server(dashboard: Any, cut: f
     for name, pushed in zip(ENDPOINTS, message["servers"]["pushed"]):
         size = f"{pushed / 1024:.1f} KiB"
         assert f"{name} ↑ pushed {size}, ↓ pulled {size} a step" in legend.inner_text()
+        assert name in rail.text_content(), "a name that is too long for one line stands in two"
         assert f"↑ {size}" in rail.text_content() and f"↓ {size}" in rail.text_content()
     assert "2 servers" in panel.inner_text() and "exchange" not in legend.inner_text()
     item = panel.locator(".wb-g-item.wb-g-server").first

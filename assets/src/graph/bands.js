@@ -8,7 +8,7 @@ const GAP = 16; // between bands
 const BETWEEN = 18; // more, between those of different processes
 const INSET = 7; // above and below the boxes of a lane
 const TAG = 15;
-const TEXTS = 54; // height of a server's band at least: its name, what is pushed, what is pulled
+const TEXTS = 66; // height of a server's band at least: its name and port, what is pushed, what is pulled
 
 // `rows` and `deep` (levels of open groups) of every lane; lanes without rows are left out.
 // Gives lanes {y of the first row, rows, top, height} and devices {device, y, height}; servers count as devices.

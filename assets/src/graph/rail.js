@@ -11,10 +11,9 @@ const LINE = 12;
 // Texts with their place in the scene: {text, y, height, strong, below: lines of text above it that are not strong}.
 export function railTexts({ devices, lanes, shared, among, items }, model) {
   const texts = devices.flatMap((band) => [
-    { text: model.devices.length ? model.bandName(band.device) : "", y: band.y, height: band.height, strong: true },
     ...(band.device < model.firstServer
-      ? roles(lanes, band)
-      : moved(model.servers[band.device - model.firstServer], band)),
+      ? [title(model.devices.length ? model.bandName(band.device) : "", band), ...roles(lanes, band)]
+      : server(model.servers[band.device - model.firstServer], band)),
   ]);
   const collective = items.some((item) => item.kind === COLLECTIVE);
   const between = named(lanes[shared], collective ? "collectives" : "fetches");
@@ -24,11 +23,19 @@ export function railTexts({ devices, lanes, shared, among, items }, model) {
 const roles = (lanes, band) =>
   KINDS.slice(0, COLLECTIVE).flatMap((text, kind) => named(lanes[COLLECTIVE * band.device + kind], text));
 
-// What a step pushes to a server and pulls from it, below its name.
-function moved({ pushed, pulled }, { y, height }) {
-  const texts = [pushed >= 0 ? `↑ ${bytes(pushed)}` : null, pulled >= 0 ? `↓ ${bytes(pulled)}` : null];
-  return texts.filter(Boolean).map((text, below) => ({ text, y, height, strong: false, below }));
+const title = (text, { y, height }) => ({ text, y, height, strong: true });
+
+// The name of a server, its port on a line of its own if need be, and what a step pushes to it and pulls from it.
+function server({ name, pushed, pulled }, band) {
+  const port = name.lastIndexOf(":");
+  const [host, own] = port > 0 && cut(name) ? [name.slice(0, port), name.slice(port)] : [name, null];
+  const texts = [own, pushed >= 0 ? `↑ ${bytes(pushed)}` : null, pulled >= 0 ? `↓ ${bytes(pulled)}` : null];
+  const { y, height } = band;
+  const lines = texts.filter(Boolean).map((text, below) => ({ text, y, height, strong: false, below }));
+  return [title(host, band), ...lines];
 }
+
+const cut = (name) => railText({ text: name, strong: true }) !== name;
 
 const named = (lane, text) =>
   lane?.rows ? [{ text, y: lane.y, height: lane.top + lane.height - lane.y, strong: false }] : [];
