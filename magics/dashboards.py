@@ -19,6 +19,7 @@ from workbench.magics.arguments import parse
 from workbench.notebook.dashboard.page.dashboard import Dashboard, dashboard
 from workbench.notebook.dashboard.page.views import GraphView, PanelView, feeds, scopes, ssa
 from workbench.notebook.programs.session import Session
+from workbench.runtime.devices import MOST_CPUS
 
 SHOWN = (ParallelExecutor, CompiledProgram, Program, Run, RecordedFunction, Layer)
 
@@ -59,6 +60,8 @@ class DashboardMagics(Magics):
             raise UsageError(f"%ssa takes a program or an executor; {args.name!r} is a Run")
         if args.devices < 1:
             raise UsageError(f"--devices takes a number of at least 1, got {args.devices}")
+        if args.devices > MOST_CPUS:
+            raise UsageError(f"--devices takes a number of at most {MOST_CPUS:,}, got {args.devices}")
         return ssa(target, args.devices, args.reduce)
 
     @no_var_expand

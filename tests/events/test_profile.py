@@ -16,6 +16,7 @@ from tests.events.trace_reader import Trace
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.events import LISTENERS, Collective, Event, Memory, OpRun, Step, Wait, emit, emit_all, listening
 from workbench.executors.profiling.profile import Profile
+from workbench.executors.profiling.profile_table import microseconds
 from workbench.executors.profiling.sums import covered, per_step
 
 
@@ -167,7 +168,7 @@ def test_totals_of_a_step_by_type_and_layer() -> None:
     assert types == {"mul": pytest.approx(9 / 1e3), "tanh": pytest.approx(1 / 1e3)}
     lines = {line.name: (line.calls, line.total) for line in profiled(told).layers()}
     assert lines == {"fc_0": (3, pytest.approx(15 / 1e3)), "fc_1": (3, pytest.approx(15 / 1e3))}
-    assert re.search(r"^fc_1 +3 +15\.000", profiled(told).table(), re.MULTILINE)
+    assert re.search(r"^fc_1 +3 +15,000\.0", profiled(told).table(), re.MULTILINE)
 
 
 def test_waiting_is_neither_busy_nor_idle() -> None:
@@ -220,9 +221,9 @@ def test_the_table_shows_every_sum(profile: Profile) -> None:
     assert "exe_1: 3 steps on cpu:0, cpu:1, 30.000 ms, 10.000 ms a step; 1 plan compiled in 5.000 ms" in text
     assert "Error in step 3 of exe_1: boom" in text
     for row in [
-        r"mul +6 +18\.000 +3,000\.0 +3,000\.0 +4,000\.0 +75\.0 %",
-        r"tanh +6 +6\.000 +1,000\.0 +1,000\.0 +1,000\.0 +25\.0 %",
-        r"mul → mul\.out\[2, 4\] +3 +12\.000 +4,000\.0 +4,000\.0 +4,000\.0 +50\.0 % +cpu:0 +net\.py, line 3",
+        r"mul +6 +18,000\.0 +3,000\.0 +3,000\.0 +4,000\.0 +75\.0 %",
+        r"tanh +6 +6,000\.0 +1,000\.0 +1,000\.0 +1,000\.0 +25\.0 %",
+        r"mul → mul\.out\[2, 4\] +3 +12,000\.0 +4,000\.0 +4,000\.0 +4,000\.0 +50\.0 % +cpu:0 +net\.py, line 3",
         r"all_reduce +3 +9,000 +6\.000 +2\.000 +0\.000 +1\.5",
         r"exe_1, thread 0 +21\.000 +0\.000 +9\.000 +30\.0 %",
         r"exe_1, thread 1 +9\.000 +0\.000 +21\.000 +70\.0 %",
@@ -230,6 +231,17 @@ def test_the_table_shows_every_sum(profile: Profile) -> None:
         r"cpu:1 +6 +96 +2,048 +2,048",
     ]:
         assert re.search(f"^{row}$", text, re.MULTILINE), row
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0.0"), (4.2e-9, "0.00420"), (5e-8, "0.0500"), (1.234e-6, "1.23"), (12.34e-6, "12.3"),
+        (123.4e-6, "123.4"), (2.3456789, "2,345,678.9"),
+    ],
+)  # fmt: skip
+def test_what_is_small_has_three_digits(seconds: float, text: str) -> None:
+    assert microseconds(seconds) == text
 
 
 def test_columns_line_up(profile: Profile) -> None:

@@ -75,9 +75,16 @@ def test_no_room_for_what_rows_share_is_told() -> None:
     def full(scratch: Any, shape: Any, dtype: Any) -> Any:
         raise MemoryError("Unable to allocate 3 GiB")
 
-    match = "failed on cpu:0: Unable"
-    with mock.patch.object(Scratch, "__call__", full), pytest.raises(EnforceNotMet, match=match):
+    match = "op 'log_softmax' on cpu:0: no memory for its values: Unable"
+    with mock.patch.object(Scratch, "__call__", full), pytest.raises(Unavailable, match=match):
         run(built, {"x": np.ones((2, 3), np.float32)}, y)
+
+
+def test_a_startup_program_without_room_fails_like_a_step() -> None:
+    with Built() as built:
+        static.nn.fc(static.data("x", [None, 8]), 10**12)
+    with pytest.raises(Unavailable, match=r"op 'uniform_random': no memory for its values: Unable(.|\n)*test_failures"):
+        static.Executor().run(built.startup, scope=static.Scope())
 
 
 class Late(ValueError, OSError):

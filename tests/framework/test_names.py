@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
+
 import pytest
 
 from tests.framework import toys
@@ -99,3 +103,56 @@ def test_the_same_names_in_another_program_are_free() -> None:
     first = toys.relu(data("x", (-1, 4)))
     with names.guard(), program_guard(Program()):
         assert toys.relu(data("x", (-1, 4))).name == first.name
+
+
+# Threads
+
+
+def in_threads(count: int, body: Callable[[], None]) -> None:
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            body()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert not failed
+
+
+class Yielding(str):
+    """A key that lets other threads run whenever it is looked up."""
+
+    def __hash__(self) -> int:
+        time.sleep(0)
+        return super().__hash__()
+
+
+def test_outside_of_a_guard_threads_share_names_and_none_comes_twice() -> None:
+    generated: list[str] = []
+    begin = threading.Barrier(4, timeout=60)
+
+    def generate() -> None:
+        begin.wait()
+        generated.extend([names.generate(Yielding("of_threads")) for _ in range(500)])
+
+    in_threads(4, generate)
+    assert len(generated) == len(set(generated)) == 2000
+
+
+def test_a_guard_is_that_of_its_thread() -> None:
+    """Another one, also one that is begun in it, goes on with the shared names."""
+    shared: list[str] = []
+    with names.guard():
+        assert names.generate("beside") == "beside_0"
+        in_threads(1, lambda: shared.append(names.generate("beside")))
+        assert names.generate("beside") == "beside_1"
+    in_threads(1, lambda: shared.append(names.generate("beside")))
+    first, second = (int(name.removeprefix("beside_")) for name in shared)
+    assert second == first + 1

@@ -272,6 +272,7 @@ def test_a_step_goes_out_as_a_trace(net: Notebook, tmp_path: Path) -> None:
         ("%dashboard nett", "'nett': there is no such name. Did you mean 'net'?"),
         ("%scopes rows", "'rows': it is of type ndarray."),
         ("%ssa net --devices 0", "--devices takes a number of at least 1, got 0"),
+        ("%ssa net --devices 5000", "--devices takes a number of at most 4,096, got 5000"),
         ("%ssa", "the following arguments are required: name"),
     ],
 )

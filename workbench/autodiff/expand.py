@@ -159,7 +159,9 @@ class _appending:
     def __enter__(self) -> None:
         program = self.block.program
         self.old_main = switch_main_program(program)
-        self.contexts = [recording(static_recorder), program.block_guard(self.block), program.role_guard(BACKWARD)]
+        self.contexts: list[Any] = [
+            recording(static_recorder), program.block_guard(self.block), program.role_guard(BACKWARD)
+        ]  # fmt: skip
         for context in self.contexts:
             context.__enter__()
 

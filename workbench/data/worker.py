@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import copy
 from itertools import islice
 from typing import Any, NamedTuple
+
+from workbench.framework.current import Current, Replaced
 
 Sample = tuple[int, Any]
 
@@ -25,7 +25,7 @@ class WorkerInfo(NamedTuple):
     seed: int
 
 
-_current: ContextVar[WorkerInfo | None] = ContextVar("workbench_loader_worker", default=None)
+_current: Current[WorkerInfo | None] = Current("workbench_loader_worker", None)
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -42,14 +42,9 @@ def get_worker_info() -> WorkerInfo | None:
     return _current.get()
 
 
-@contextmanager
-def working(info: WorkerInfo) -> Iterator[None]:
+def working(info: WorkerInfo) -> Replaced:
     """Read for a worker in the `with` body."""
-    token = _current.set(info)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return _current.replaced(info)
 
 
 def workers_of(dataset: Any, count: int, begin: Callable[[int], None] | None) -> list[WorkerInfo]:

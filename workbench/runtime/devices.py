@@ -35,7 +35,7 @@ def discover(use_cuda: bool) -> list[Place]:
     return list[Place](cuda_places())
 
 
-_MOST = 4096  # CPU devices: each has its own copy of everything
+MOST_CPUS = 4096  # CPU devices: each has its own copy of everything
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
@@ -55,8 +55,8 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     count = _cpu_num() if device_count is None else device_count
     if not isinstance(count, int) or isinstance(count, bool):
         raise InvalidType(f"cpu_places(device_count)\n  expected: a whole number >= 1, or None\n  got:      {count!r}")
-    if not 1 <= count <= _MOST:
-        expected = f"a whole number >= 1, and no more than {_MOST:,}"
+    if not 1 <= count <= MOST_CPUS:
+        expected = f"a whole number >= 1, and no more than {MOST_CPUS:,}"
         raise InvalidArgument(f"cpu_places(device_count)\n  expected: {expected}\n  got:      {count}")
     return [CPUPlace(index) for index in range(count)]
 

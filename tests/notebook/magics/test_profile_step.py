@@ -15,6 +15,7 @@ from tests.notebook.magics.test_extension import completed
 from tests.notebook.magics.test_program import Text
 from workbench.errors import InvalidArgument
 from workbench.events import LISTENERS, OpRun, Step
+from workbench.executors.profiling.profile_table import microseconds
 from workbench.executors.profiling.sums import of_kind
 from workbench.notebook.steps.profiling import REPEAT, StepProfile
 
@@ -84,7 +85,7 @@ def test_the_page_shows_the_slowest_first_where_they_were_built(net: Notebook) -
     ]  # fmt: skip
     assert all(line.name in types for line in profile.op_types[:8]) and "fc_0" in layers
     slowest = profile.ops[:3]
-    positions = [page.find(f"{line.median * 1e6:,.1f}</td>") for line in slowest]
+    positions = [page.find(f"{microseconds(line.median)}</td>") for line in slowest]
     assert -1 not in positions and positions == sorted(positions)
     assert f"cell In[{built}], line" in page
     assert f"… and {len(profile.ops) - 3} more ops" in words

@@ -126,6 +126,7 @@ def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeyp
         ("net batches --fetch other_x", "is a variable of another program"),
         ("net batches --steps -1", "at least 0"),
         ("net batches --devices 0", "--devices takes a number of at least 1"),
+        ("net batches --devices 99999", "--devices takes a number of at most 4,096, got 99999"),
         ("net batches --valid nothing", "there is no 'nothing' to take batches from"),
         ("net batches --valid-every 3", "needs validation data: --valid NAME"),
         ("net batches --mode max", "need --checkpoints FOLDER"),

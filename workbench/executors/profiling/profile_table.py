@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import floor, log10
 
 from workbench.errors import InvalidArgument
 from workbench.events import Error, Event, Feed, Memory, PlanCompiled, ScopeDrop, Step
@@ -19,7 +20,7 @@ from workbench.executors.profiling.sums import (
 from workbench.framework.values.place import Place
 
 _NAME = 48  # longer names of ops are cut
-_TIMES = ["calls", "total ms", "mean µs", "median µs", "max µs", "share"]
+_TIMES = ["calls", "total µs", "mean µs", "median µs", "max µs", "share"]
 
 
 def table(events: Sequence[Event], n: int, by: By, dropped: int = 0) -> str:
@@ -70,7 +71,7 @@ def _list(what: str, rows: list[list[str]], n: int, by: str) -> Iterator[str]:
 
 def _times(line: ProfileLine) -> list[str]:
     name = f"{line.name} → {', '.join(line.outputs)}" if line.outputs else line.name
-    times = [_ms(line.total), _us(line.mean), _us(line.median), _us(line.max)]
+    times = [microseconds(seconds) for seconds in (line.total, line.mean, line.median, line.max)]
     return [_cut(name), f"{line.calls:,}", *times, f"{line.share * 100:.1f} %"]
 
 
@@ -142,8 +143,11 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3f}"
 
 
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:,.1f}"
+def microseconds(seconds: float) -> str:
+    """`1,234.5`, `12.3`, `1.23`, `0.0123`: to a tenth of a microsecond, and to three digits at least."""
+    number = seconds * 1e6
+    digits = 2 - floor(log10(number)) if number > 0 else 1
+    return f"{number:,.{max(digits, 1)}f}"
 
 
 def _rate(nbytes: int, seconds: float) -> str:

@@ -6,13 +6,13 @@ the default program, a dynamic one computes at once. No op asks which mode it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from workbench.config import get_flag
 from workbench.errors import PreconditionNotMet
+from workbench.framework.current import Current, Replaced
 
 
 class Recorder(Protocol):
@@ -62,7 +62,7 @@ class Recorder(Protocol):
 
 
 _default: Recorder | None = None
-_override: ContextVar[Recorder | None] = ContextVar("workbench_recorder", default=None)
+_override: Current[Recorder | None] = Current("workbench_recorder", None)
 
 
 def current_recorder() -> Recorder:
@@ -93,11 +93,6 @@ def has_mode() -> bool:
     return _default is not None
 
 
-@contextmanager
-def recording(recorder: Recorder) -> Iterator[Recorder]:
+def recording(recorder: Recorder) -> Replaced:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
-    token = _override.set(recorder)
-    try:
-        yield recorder
-    finally:
-        _override.reset(token)
+    return _override.replaced(recorder)

@@ -15,6 +15,7 @@ from workbench.errors import (
     InvalidArgument,
     InvalidType,
     PreconditionNotMet,
+    Unavailable,
     located,
 )
 from workbench.framework.program.variable import Variable
@@ -25,7 +26,7 @@ from workbench.framework.values.spec import Spec, agree
 def op_failure(
     op: str, where: str, inputs: Iterable[tuple[str, Sequence[str]]], site: Site | None, error: Exception
 ) -> EnforceNotMet:
-    """The exception for an op that failed.
+    """The exception for an op that failed, or that got no memory for what it makes.
 
     Args:
         op: its type. where: such as " on cpu:1". inputs: slot and what is in it, as text.
@@ -33,7 +34,10 @@ def op_failure(
     kind: type[EnforceNotMet] = ExecutionError
     if isinstance(error, ValueError | IndexError):
         kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
-    lines = [f"op {op!r} failed{where}: {str(error) or type(error).__name__}"]
+    what = f" failed{where}"
+    if isinstance(error, MemoryError):
+        kind, what = Unavailable, f"{where}: no memory for its values"
+    lines = [f"op {op!r}{what}: {str(error) or type(error).__name__}"]
     lines += [f"  input {slot}: {'; '.join(texts)}" for slot, texts in inputs]
     return located(kind("\n".join([*lines, f"  at {site}"])))
 

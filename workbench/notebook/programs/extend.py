@@ -39,13 +39,12 @@ def counters_after(namespace: str, programs: Iterable[Program]) -> UniqueNameGen
     `net.fc_0.w_0` stands for one name generated from `net.fc` and one from `net.fc_0.w`.
     """
     generator = UniqueNameGenerator(namespace=namespace)
-    counters = generator.counters
     for variable in (v for program in programs for v in program.list_vars()):
         parts = variable.name.split(".")
         for end in range(1, len(parts) + 1):
             key, _, number = ".".join(parts[:end]).rpartition("_")
             if key and number.isdecimal():
-                counters[key] = max(counters.get(key, 0), int(number) + 1)
+                generator.go_on_after(key, int(number))
     return generator
 
 

@@ -16,6 +16,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.profiling.profile import Profile
+from workbench.executors.profiling.profile_table import microseconds
 from workbench.executors.profiling.sums import ProfileLine, of_kind, per_step, spread
 from workbench.framework.program.program import Program
 from workbench.notebook.programs.summary import CODE, count
@@ -202,7 +203,7 @@ def _cells(line: ProfileLine, share: float) -> list[str]:
 
 
 def _times(line: ProfileLine) -> tuple[str, str]:
-    return _us(line.median), _range(line.spread)
+    return microseconds(line.median), _range(line.spread)
 
 
 def _share(line: ProfileLine, whole: float) -> float:
@@ -228,9 +229,5 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:,.3f}"
 
 
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:,.1f}"
-
-
 def _range(ends: tuple[float, float]) -> str:
-    return " to ".join(map(_us, ends))
+    return " to ".join(map(microseconds, ends))

@@ -22,6 +22,7 @@ from workbench.notebook.steps.live import in_notebook, watch
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.rank_steps import LOSS
+from workbench.runtime.devices import MOST_CPUS
 
 PRINTED: WeakSet[Run] = WeakSet()  # of what `%train` returned: it has shown the run, so its value is one line
 
@@ -66,6 +67,8 @@ class Asked:
         ):  # fmt: skip
             if number is not None and number < least:
                 raise UsageError(f"{option} takes a number of at least {least}, got {number}")
+        if self.devices is not None and self.devices > MOST_CPUS:
+            raise UsageError(f"--devices takes a number of at most {MOST_CPUS:,}, got {self.devices}")
         if self.valid_every is not None and self.valid is None:
             raise UsageError("--valid-every needs validation data: --valid NAME")
         if self.checkpoints is None and (self.monitor is not None or self.mode is not None):
