@@ -16,9 +16,12 @@ export function filtered(live, devices, { device = ALL, kind = ALL }) {
   return live.filter(fits).sort((a, b) => b.bytes - a.bytes);
 }
 
-// "200 largest of 1,234 values, 9.1 MiB"; `total` counts all there are, where that is more than came.
+// Bytes that lie in a larger value, too, which was in that memory before or will be, are counted there.
+const isShared = ({ own, bytes: size }) => own != null && own < size;
+
+// "200 largest of 1,234 values, 9.1 MiB"; every byte counts once. `total` counts all there are, where that is more than came.
 export function sumWords(found, live, total) {
-  const size = bytes(found.reduce((sum, value) => sum + value.bytes, 0));
+  const size = bytes(found.reduce((sum, value) => sum + (value.own ?? value.bytes), 0));
   const some = total && total.count > live.length;
   const all = some ? `the ${count(live.length)} largest` : count(live.length);
   if (found.length < live.length) return `${count(found.length)} of ${all} values, ${size}`;
@@ -79,7 +82,8 @@ function row(value, devices, most, room) {
     { class: "wb-live-bytes", style: `--part: ${(value.bytes / most) * 100}%` },
     bytes(value.bytes),
   );
-  const cells = [deviceOf(value, devices), value.kind, shape(value.shape), value.dtype, size];
+  if (isShared(value)) size.title = `in memory that larger values use, too; ${bytes(value.own)} are its own`;
+  const cells = [deviceOf(value, devices), isShared(value) ? `${value.kind}, shared` : value.kind, shape(value.shape), value.dtype, size];
   const name = h("td", { class: "wb-code", title: value.name }, shortened(value.name, room, NAME.letter));
   return h("tr", {}, name, ...cells.map((cell) => h("td", {}, cell)));
 }

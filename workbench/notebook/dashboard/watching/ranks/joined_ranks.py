@@ -106,7 +106,7 @@ _DTYPES = {"start": "float32", "end": "float32", "collective": "uint8", "wait": 
 def joined_scopes(scopes: Sequence[Message], devices: int) -> Message:
     """`memory`, `drops`, `live` and `live_total` of the message `scopes`, of all ranks."""
     live = [
-        {**entry, "device": entry["device"] + rank * devices}
+        entry if isinstance(entry["device"], str) else {**entry, "device": entry["device"] + rank * devices}
         for rank, one in enumerate(scopes)
         for entry in one["live"]
     ]
@@ -119,7 +119,7 @@ def joined_scopes(scopes: Sequence[Message], devices: int) -> Message:
             "step": steps, "bytes": sizes, "cause": [causes.get(step, "") for step in steps.tolist()],
             "total": max(one["drops"]["total"] for one in scopes), "since": first["since"],
         },
-        "live": sorted(live, key=lambda entry: (-entry["bytes"], entry["name"], entry["device"])),
+        "live": sorted(live, key=lambda entry: (-entry["bytes"], entry["name"], str(entry["device"]))),
         "live_total": {key: sum(one["live_total"][key] for one in scopes) for key in ("count", "bytes")},
     }  # fmt: skip
 
