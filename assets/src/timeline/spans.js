@@ -16,6 +16,7 @@ export class Spans {
     this.members = grouped(sample.members);
     this.kinds = Array.from({ length: this.count }, (_, i) => this.kindOf(i));
     this.byNode = null;
+    [this.outer, this.inner] = this.nested();
     this.arrivals = arrivalsOf(sample.arrivals);
   }
 
@@ -50,8 +51,34 @@ export class Spans {
     return this.end[i] - this.start[i];
   }
 
+  // The same without the collectives that an op does along with its own work.
+  own(i) {
+    return Math.max(0, this.lasts(i) - (this.inner.get(i) ?? 0));
+  }
+
   share(i) {
-    return this.lasts(i) / this.duration;
+    return this.own(i) / this.duration;
+  }
+
+  // By collective the op on its thread in which it lies, and by op how long collectives lie in it.
+  nested() {
+    const outer = new Map();
+    const inner = new Map();
+    const positions = [...Array(this.count).keys()];
+    for (const i of positions.filter((one) => this.within(one))) {
+      const together = (op) => Math.min(this.end[op], this.end[i]) - Math.max(this.start[op], this.start[i]);
+      const there = positions.filter(
+        (op) =>
+          !["collective", "wait"].includes(this.kinds[op]) &&
+          this.thread(op) === this.thread(i) &&
+          this.process(op) === this.process(i) &&
+          together(op) > 0,
+      );
+      for (const op of there) inner.set(op, (inner.get(op) ?? 0) + together(op));
+      there.sort((a, b) => together(b) - together(a));
+      if (there.length) outer.set(i, there[0]);
+    }
+    return [outer, inner];
   }
 
   // All nodes of the graph that this span stands for, or those of them on one device; the one to select comes first.
@@ -146,11 +173,7 @@ export class Spans {
   longest() {
     let found = -1;
     for (let i = 0; i < this.count; i++) {
-      if (
-        this.kinds[i] !== "collective" &&
-        this.kinds[i] !== "wait" &&
-        (found < 0 || this.lasts(i) > this.lasts(found))
-      )
+      if (this.kinds[i] !== "collective" && this.kinds[i] !== "wait" && (found < 0 || this.own(i) > this.own(found)))
         found = i;
     }
     return found;

@@ -13,7 +13,7 @@ export function percent(share) {
 function longestWords(spans) {
   const i = spans.longest();
   if (i < 0) return "";
-  const long = `${time(spans.lasts(i))}, ${percent(spans.share(i))} of it`;
+  const long = `${time(spans.own(i))}, ${percent(spans.share(i))} of it`;
   return `longest op of this step: ${spans.name(i)} on ${spans.where(i)}, ${long}`;
 }
 
@@ -70,7 +70,8 @@ export function details(spans, i, device) {
 }
 
 function lastsWords(spans, i) {
-  const words = `${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
+  const words = `${time(spans.own(i))}, ${percent(spans.share(i))} of the step`;
+  if (spans.inner.has(i)) return `${words}; ${time(spans.lasts(i))} with the collectives within it`;
   return spans.within(i) ? `${words}; a share of the time of the ops that do it` : words;
 }
 
@@ -89,7 +90,7 @@ export function spoken(spans, lanes, place) {
   const layer = spans.layers(i, device).map((name) => ` of ${name}`)[0] ?? "";
   const where = device < 0 ? spans.where(i) : spans.deviceLabel(device);
   const what = `${spans.name(i, device)}${layer} on ${where}, thread ${spans.thread(i)}`;
-  const lasts = `lasts ${time(spans.lasts(i))}, ${percent(spans.share(i))} of the step`;
+  const lasts = `lasts ${time(spans.own(i))}, ${percent(spans.share(i))} of the step`;
   return `${what}: starts at ${time(spans.start[i])}, ${lasts}; ${place.position + 1} of ${rows[place.row].length} in this lane`;
 }
 

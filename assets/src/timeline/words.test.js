@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lanesOf } from "./lanes.js";
+import { COLUMNS } from "./columns.js";
 import { Spans } from "./spans.js";
 import { decoded, graphMessage, sampleMessage } from "../../fixtures/timeline.js";
 import { View } from "./view.js";
@@ -48,6 +49,21 @@ test("a collective has its own time, and the devices' waits beside it", () => {
   assert.match(known.waited, /^CPUPlace\(0\) .+s, CPUPlace\(1\) .+s$/);
   const within = new Spans({ ...sample, spans: { ...sample.spans, within: sample.spans.collective } }, graph);
   assert.match(Object.fromEntries(details(within, i, -1))["its own time"], /; a share of the time of the ops/);
+});
+
+test("the time of a collective that an op does along with its own work counts once", () => {
+  const spansOf = { node: [0, -1, 1], device: [0, -1, 0], thread: [1, 1, 1], start: [10, 12, 30], end: [20, 15, 40] };
+  const flags = { collective: [0, 1, 0], within: [0, 1, 0], wait: [0, 0, 0] };
+  const labels = ["fused_update", "fused_all_reduce", "mul"];
+  const step = { ...sample, graph: 99, seconds: 50e-6, labels, members: {}, arrivals: {} };
+  const both = new Spans({ ...step, spans: { ...spansOf, ...flags, label: [0, 1, 2] } }, graph);
+  const cells = (i) => COLUMNS.map((column) => (column.text ?? column.of)(both, i));
+  assert.deepEqual(cells(0).slice(-2), ["7.0 µs", "14 %"]);
+  assert.deepEqual(cells(1).slice(-2), ["3.0 µs", "6 %"]);
+  assert.match(cells(1)[0], /^fused_all_reduce, within fused_update$/);
+  assert.deepEqual(cells(2), ["mul", ...cells(2).slice(1, 4), "10.0 µs", "20 %"]);
+  assert.match(Object.fromEntries(details(both, 0, 0)).duration, /^7\.0 µs, 14 % of the step; 10\.0 µs with the coll/);
+  assert.equal(both.longest(), 2);
 });
 
 test("what is spoken says which span of how many", () => {
