@@ -180,7 +180,7 @@ def test_a_killed_rank_is_named_and_training_goes_on_from_the_checkpoint(ranks: 
             run.wait(60)
             run = Training().train(cluster=ranks, epochs=4)  # it was done before the signal came
     assert time.monotonic() - start < 60
-    assert [one.state for one in ranks.ranks()] == ["ended with it", "was ended by SIGKILL"]
+    assert [one.state for one in ranks.ranks()] == ["ended with rank 1", "was ended by SIGKILL"]
     ranks.restart()
     assert victim.pid not in [one.pid for one in ranks.ranks()]
     second = Training().train(cluster=ranks, epochs=4, checkpoint=path).wait(60)
@@ -535,4 +535,4 @@ def test_the_table_of_ranks_lines_up_and_escapes() -> None:
     lines = repr(table).splitlines()
     assert len({line.index("training") for line in lines[1:]}) == 1 == len({line.index("state") for line in lines[:1]})
     assert "&lt;b&gt;" in table._repr_html_() and "<b>" not in table._repr_html_()
-    assert [one.state for one in table.lost(1, "was ended by SIGKILL")] == ["ended with it", "was ended by SIGKILL"]
+    assert [one.state for one in table.lost(1, "was ended by SIGKILL")] == ["ended with rank 1", "was ended by SIGKILL"]

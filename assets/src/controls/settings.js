@@ -64,7 +64,7 @@ export const SETTINGS = [
     name: "batch_size",
     label: "batch size",
     parse: orNothing(whole(1)),
-    width: 6,
+    width: 8,
     empty: "as given",
     title: "rows fed per step, over all devices",
   },
@@ -82,7 +82,8 @@ export const SETTINGS = [
     parse: orNothing(whole(1)),
     width: 8,
     empty: "–",
-    title: "steps of the run; with epochs too, what comes first ends it",
+    title:
+      "steps of the run; with epochs too, what comes first ends it; with neither, as many as last some 20 s by the speed of the run before",
   },
   {
     name: "epochs",

@@ -83,7 +83,13 @@ function row(value, devices, most, room) {
     bytes(value.bytes),
   );
   if (isShared(value)) size.title = `in memory that larger values use, too; ${bytes(value.own)} are its own`;
-  const cells = [deviceOf(value, devices), isShared(value) ? `${value.kind}, shared` : value.kind, shape(value.shape), value.dtype, size];
+  const cells = [
+    deviceOf(value, devices),
+    isShared(value) ? `${value.kind}, shared` : value.kind,
+    shape(value.shape),
+    value.dtype,
+    size,
+  ];
   const name = h("td", { class: "wb-code", title: value.name }, shortened(value.name, room, NAME.letter));
   return h("tr", {}, name, ...cells.map((cell) => h("td", {}, cell)));
 }

@@ -54,7 +54,9 @@ def test_it_applies_the_steps_it_says_and_returns_what_it_told(net: Notebook) ->
     np.testing.assert_array_equal(weight(), start)
     net.run("for _ in range(2 + 3 + 2): exe.run([], feed=feed)")
     np.testing.assert_array_equal(weight(), once)  # the same steps as without anybody listening
-    assert profile.applied == 7 and profile.heading().endswith("7 steps applied in all")
+    assert profile.applied == 7 and profile.heading().endswith(
+        "7 steps applied in all: these, 2 before them to warm up, 2 between them, not timed"
+    )
     told = [event.step for event in profile.profile.events if isinstance(event, Step)]
     assert told == [2, 4, 6]  # none to warm up; before every look a step nobody looks at
     assert not np.array_equal(once, start)

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.experiments.records.recorded_run import RecordedRun
 
 ALWAYS = ("number", "name", "state", "begun", "step")
-HEADS = {"number": "run", "step": "steps", "steps_per_second": "steps/s"}
+HEADS = {"number": "run", "step": "steps", "steps": "steps asked for", "steps_per_second": "steps/s"}
 VALUES, SETTINGS = 2, 4  # of these at most unless they are asked for
 WIDEST = 28  # characters of a cell at most
 MINOR = (

@@ -72,7 +72,16 @@ class StepProfile:
             text += f", the middle half {' to '.join(map(_ms, spread(seconds)))} ms"
         if self.compiled:
             text += f", after {_ms(sum(p.seconds for p in self.compiled))} ms for compiling"
-        return f"{text}. {count(self.applied, 'step')} applied in all"
+        return f"{text}. {count(self.applied, 'step')} applied in all: these{self._others(len(steps))}"
+
+    def _others(self, timed: int) -> str:
+        """`, 3 before them to warm up, and 9 between them that were not looked at`."""
+        between = max(timed - 1, 0)
+        first = self.applied - timed - between
+        parts = [f"{first} before them to warm up"] * (first > 0) + [f"{between} between them, not timed"] * (
+            between > 0
+        )
+        return "".join(f", {part}" for part in parts)
 
     def __repr__(self) -> str:
         return f"{self.heading()}\n\n{self.profile.table(self.n, 'median')}"

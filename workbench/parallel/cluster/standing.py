@@ -34,7 +34,9 @@ class Ranks:
     def lost(self, rank: int | None, how: str) -> Ranks:
         """As they were when one died."""
         return Ranks(
-            known._replace(state=how if known.rank == rank else "ended with it" if rank is not None else "gone")
+            known._replace(
+                state=how if known.rank == rank else f"ended with rank {rank}" if rank is not None else "gone"
+            )
             for known in self._ranks
         )
 

@@ -142,7 +142,9 @@ class Controls:
             return of_setup(self._base, name)
         if self._subject.executor is not None:
             return _of_executor(self._subject, self._subject.executor.inspection, name)
-        return {"devices": _DEVICES, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
+        own = self._own_program()
+        devices = _DEVICES if own is None or loss_of(own) else 1  # without a loss there is nothing to split a batch for
+        return {"devices": devices, "reduce_strategy": "AllReduce", "stop_on_nan": False}.get(name)
 
     def of_run(self, run: Run) -> Message | None:
         """What a run was begun with; None if it was not by a setup."""
