@@ -18,6 +18,7 @@ from tests.experiments.recorded import run_of
 from workbench.experiments import compare, runs
 from workbench.experiments.charts.compare_runs import Comparison
 from workbench.experiments.records.runs_file import Entry, Happening, RunProgress, RunsFile
+from workbench.experiments.tables.run_columns import head
 from workbench.experiments.tables.run_table import Runs
 
 
@@ -80,6 +81,7 @@ def test_steps_stand_once(file: Path) -> None:
         runs_file.add(entry, RunProgress("done", steps, 0.5), [("loss", 0, [1.0] * steps)])
     table = runs(file)
     assert table.columns.count("steps") == 1 and "steps" not in table.shown and "step" in table.shown
+    assert len({head(name) for name in table.columns}) == len(table.columns)  # in the menu, too
     assert compare(4, 5, file=file)._repr_html_().count('<th scope="row">steps</th>') == 1
 
 

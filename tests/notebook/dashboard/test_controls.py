@@ -39,6 +39,13 @@ def test_a_programs_runs_keep_the_devices_that_are_shown(built: Built, model_of:
     assert shown_and_trained(model, "devices") == [(2,)] * 5
 
 
+def test_the_devices_are_those_of_the_header_of_a_program_without_a_loss_too(built: Built, model_of: ModelOf) -> None:
+    for program, devices in ((built.main, 2), (built.test, 1)):
+        model = model_of(program)
+        shown = len(model.state()["subject"]["devices"]), model.controls.values()["devices"]
+        assert shown == (devices, devices)
+
+
 def test_an_executors_runs_keep_what_it_has(built: Built, model_of: ModelOf) -> None:
     build, execution = static.BuildStrategy(), static.ExecutionStrategy()
     build.reduce_strategy, execution.num_threads = ReduceStrategy.Reduce, 3

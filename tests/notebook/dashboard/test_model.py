@@ -214,7 +214,7 @@ def test_a_run_that_nobody_watched_has_an_early_step_sampled(
     exe, told = built.start().parallel(2), []
     run = wb.train(
         built.main, [batch] * steps, epochs=1, executor=exe, record=False, progress=False,
-        on_step=lambda run: told.append(events.listening(events.OpRun)),
+        on_step=lambda run: told.append(run.early.waiting),
     ).wait(60)  # fmt: skip
     assert told[:steps] == [True] + [False] * (
         steps - 1
@@ -230,7 +230,7 @@ def test_a_run_that_nobody_watched_has_an_early_step_sampled(
 def test_a_run_of_one_step_samples_none(built: Built, batch: Any) -> None:
     run = wb.train(built.main, [batch], epochs=1, executor=built.start().parallel(2), record=False, progress=False)
     run.wait(60)
-    assert run.early is not None and run.early.sampled is None and not events.listening(events.OpRun)
+    assert run.early is not None and run.early.sampled is None and not run.early.waiting
 
 
 def test_one_sampled_step_says_that_it_is_one(built: Built, batch: Any, model_of: ModelOf) -> None:

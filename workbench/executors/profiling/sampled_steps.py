@@ -167,6 +167,11 @@ class EarlyStep:
         """The step; None until it has been made. Of a large batch the arrays are not kept."""
         return self._steps.taken[-1] if self._steps.taken else None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the next step will be sampled."""
+        return self._steps.waiting
+
     def close(self) -> None:
         """Sample no more."""
         self._first.close()
