@@ -40,7 +40,7 @@ class Near(ClusterExecutor):
         self._own = program_from_dict(document_of(program))
         self._own.lr_schedulers.update({name: ConstantRate(rate) for name, rate in self.rates().items()})
         self._waiting: list[Any] = []
-        self.most, self.sent, self.is_broken = 0, [], False
+        self.most, self.sizes, self.is_broken = 0, [], False
         self.slow: dict[int, float] = {}
         self._received = itertools.count()
 
@@ -55,7 +55,7 @@ class Near(ClusterExecutor):
         assert not self._waiting, "somebody looks at parameters that are ahead"
 
     def send(self, steps: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]], fetched: Sequence[str]) -> Sent:
-        self.sent.append(len(steps))
+        self.sizes.append(len(steps))
         self._waiting += steps
         self.most = max(self.most, len(self._waiting))
         return Sent(len(steps), list(fetched))
@@ -166,7 +166,7 @@ def test_what_comes_out_is_what_one_step_after_the_other_gives(
 
 def test_steps_are_sent_in_ever_larger_groups_across_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     run, near, *_ = trained(monkeypatch, True, epochs=100, data=list(Batches(1)))
-    assert run.wait(60).step == 100 and max(near.sent) > 20 and len(near.sent) < 12
+    assert run.wait(60).step == 100 and max(near.sizes) > 20 and len(near.sizes) < 12
 
 
 def test_who_stops_waits_for_few_steps_even_if_they_have_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,22 +175,22 @@ def test_who_stops_waits_for_few_steps_even_if_they_have_become_slow(monkeypatch
     near.slow = {12: 0.02}
     run.resume()
     assert run.wait(100).step == 2000
-    assert near.most <= 200 and max(near.sent) <= 100
-    assert max(near.sent[:12]) > 10 >= max(near.sent[14:22]), near.sent
+    assert near.most <= 200 and max(near.sizes) <= 100
+    assert max(near.sizes[:12]) > 10 >= max(near.sizes[14:22]), near.sizes
 
 
 def test_a_run_goes_on_by_exactly_as_many_steps_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     run, near, *_ = trained(monkeypatch, True, epochs=1000, paused=True)
     for steps, at in ((1, 1), (7, 8), (100, 108)):
-        assert run.advance(steps, timeout=30) and run.step == at == sum(near.sent)
+        assert run.advance(steps, timeout=30) and run.step == at == sum(near.sizes)
     run.stop()
-    assert run.wait(30).step == sum(near.sent)
+    assert run.wait(30).step == sum(near.sizes)
 
 
 def test_a_pause_comes_when_all_that_was_sent_has_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
     run, near, *_ = trained(monkeypatch, True, epochs=10**6)
     assert run.pause(timeout=30)
-    assert run.step == sum(near.sent) == len(run.history["loss"])
+    assert run.step == sum(near.sizes) == len(run.history["loss"])
     run.stop()
     run.wait(30)
 
@@ -201,7 +201,7 @@ def test_a_run_is_not_called_paused_while_steps_are_under_way(monkeypatch: pytes
     def look(run: Any) -> None:
         if run.step >= 40:
             run.pause()
-            seen.append((str(run.state), run.step == sum(near.sent)))
+            seen.append((str(run.state), run.step == sum(near.sizes)))
 
     run, near, *_ = trained(monkeypatch, True, epochs=10**6, paused=True)
     run.subscribe(look, at_rest=False)
@@ -218,7 +218,7 @@ def test_who_looks_at_every_step_finds_no_other_one_begun(monkeypatch: pytest.Mo
     seen = []
 
     def look(run: Any) -> None:
-        seen.append((run.step, sum(near.sent)))
+        seen.append((run.step, sum(near.sizes)))
         if run.step == 12:
             run.save(tmp_path / "twelve.checkpoint")
             run.stop()
@@ -274,4 +274,4 @@ def test_a_group_of_steps_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(pipelined, "_BYTES", 5 * ROWS * 3 * 4)
     run, near, *_ = trained(monkeypatch, True, epochs=20)
     run.wait(30)
-    assert max(near.sent) == 5
+    assert max(near.sizes) == 5

@@ -84,7 +84,7 @@ def images() -> Model:
         h = static.nn.conv2d(h, 10, 1)
         return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
 
-    return build(body, wb.optimizer.Momentum(0.05, 0.9))
+    return build(body, wb.optimizer.Momentum(0.001, 0.9))
 
 
 def few_pixels() -> Model:
