@@ -197,6 +197,7 @@ def test_what_is_refused_leaves_the_parameters_alone(change: Callable[[dict[str,
     with pytest.raises(wb.errors.InvalidArgument, match=r"crafted\.checkpoint .* kept checkpoints"):
         trained(model, feeds, epochs=3, scope=scope, checkpoint=path, checkpoints=tmp_path)
     assert not any(variable.tensor.initialized for variable in scope.vars.values())
+    assert not wb.events.LISTENERS  # nobody goes on listening for steps of a run that was refused
 
 
 @pytest.mark.parametrize("place", ["a file", "a link"])

@@ -160,7 +160,11 @@ class EarlyStep:
 
     def __init__(self, engine: Inspection) -> None:
         self._steps = SampledSteps(engine, warm=0, arrays_of=_copied_if_small)
-        self._first = events.subscribe(self._made, events.Step, executor=engine.name)
+        self._first: events.Subscription | None = None
+
+    def begin(self) -> None:
+        """The first step comes next. Nobody listens before: what is never run costs others nothing."""
+        self._first = events.subscribe(self._made, events.Step, executor=self._steps.engine.name)
 
     @property
     def sampled(self) -> SampledStep | None:
@@ -174,11 +178,12 @@ class EarlyStep:
 
     def close(self) -> None:
         """Sample no more."""
-        self._first.close()
+        if self._first is not None:
+            self._first.close()
         self._steps.close()
 
     def _made(self, event: events.Step) -> None:
-        if not self._first.closed:
+        if self._first is not None and not self._first.closed:
             self._first.close()
             self._steps.ask()
 

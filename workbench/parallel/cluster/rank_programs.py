@@ -52,6 +52,7 @@ class RankProgram(RankWork):
         self.executor = compiled.with_data_parallel(loss_of(self.program), strategy, places=cpu_places(devices))
         self.executor.bind(self.scope)
         self.early = EarlyStep(self.executor.inspection)
+        self.early.begin()
         self.newest: tuple[int, Feeds] | None = None
 
     def take(self, values: Mapping[str, np.ndarray], rates: Mapping[str, float]) -> None:

@@ -140,6 +140,8 @@ class TrainingLoop:
     def work(self, run: Run) -> Iterator[dict[str, float]]:
         """Run steps; yields what was fetched after each, and what evaluations found."""
         dismiss = guarded(self.executor, self.guard) if self.guard is not None else None
+        if run.early is not None:
+            run.early.begin()
         try:
             with working(self.executor, self.scope):
                 yield from self._evaluate(run)  # a checkpoint may stand between a step and its evaluation
