@@ -115,6 +115,34 @@ def test_what_is_not_quite_attention_is_left_alone(form: Form) -> None:
     assert apply(graph, FuseAttention(everywhere=True)) == [False]
 
 
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda q, s: wb.matmul(F.softmax(s), s),
+        lambda q, s: wb.matmul(F.softmax(s * 0.5 + s), q),
+        lambda q, s: wb.matmul(F.softmax(s + q.sum()), s),
+    ],
+    ids=["values", "mask", "values behind a mask"],
+)
+def test_scores_that_are_something_else_too_are_kept(form: Callable[[Any, Any], Any], trains: bool) -> None:
+    with building() as main:
+        x = static.data("x", [2, 256, 16])
+        q = static.nn.fc(x, 16, num_flatten_dims=2)
+        out = form(q, wb.matmul(q, q, transpose_y=True))
+        if trains:
+            wb.optimizer.SGD(0.1).minimize(wb.mean(out * out))
+    graph = build(main, 1, [list(main.all_ops())[-1].output_arg_names[0]])
+    assert apply(graph, FuseAttention()) == [False]
+
+
+def test_a_batch_of_more_than_two_dimensions_is_left_alone() -> None:
+    with building() as main:
+        q = static.data("q", [2, 3, 2, 256, 16])
+        out = wb.matmul(F.softmax(wb.matmul(q, q, transpose_y=True) + static.data("m", [1, 3, 1, 1, 256])), q)
+    assert apply(build(main, 1, [out.name]), FuseAttention()) == [False]
+
+
 def test_a_mask_that_learns_is_left_alone() -> None:
     assert apply(build(program(plain, mask_learns=True)), FuseAttention()) == [False]
     assert apply(build(program(plain, mask_learns=True, trains=False)), FuseAttention()) == [True]

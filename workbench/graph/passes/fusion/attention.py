@@ -146,6 +146,8 @@ def _attention_at(softmax: Node, uses: Uses) -> _AttentionMatch | None:
     if not all(is_temporary(value) and members.issuperset(uses.readers_of(value)) for value in inside):
         return None
     mask = None if masking is None else masking.inputs[1 - _slot_of(masking, (scaling.node or scores).outputs[0])]
+    if weighted.inputs[1] in inside or mask in inside:
+        return None  # scores that are values, or a mask, too, have to be there
     if not _fit(scores.inputs, weighted.inputs[1], mask, scores.attrs["trans_y"], inside[0]):
         return None
     return _AttentionMatch(forward, backward, scaling, mask)
@@ -230,12 +232,16 @@ def _slot_of(node: Node, value: Value) -> int:
 
 
 def _fit(qk: Sequence[Value], v: Value, mask: Value | None, trans_k: bool, scores: Value) -> bool:
-    """Whether all are matrices of one batch, not too small for kernels, and the mask is added to each of them."""
+    """Whether all are matrices of one batch, not too small for kernels, and the mask is added to each of them.
+
+    A kernel goes through the batch in two loops. Sizes that are known only in a step are taken to be the same; where they
+    are not, the node runs as a NumPy call, which rounds in another order than kernels.
+    """
     given: list[Any] = [*qk, v] + ([] if mask is None else [mask])
     if any(x.spec.kind != DENSE or x.spec.dtype not in (float32, float64) for x in given):
         return False
     (q, k), shape = (x.spec.shape for x in qk), v.spec.shape
-    if not 2 <= len(q) == len(k) == len(shape):
+    if not 2 <= len(q) == len(k) == len(shape) <= 4:
         return False
     if not all(same_dim(a, b) and same_dim(a, c) for a, b, c in zip(q[:-2], k[:-2], shape[:-2], strict=True)):
         return False
