@@ -219,13 +219,14 @@ class _Locks:
             file = open(folder / "lock", "w")  # noqa: SIM115 - closed below
             self._open.append(file)
         try:
-            with file:
-                yield file
+            yield file
         finally:
-            self._open.remove(file)
+            with self._at_once:  # a file says that it is closed a moment before it is
+                file.close()
+                self._open.remove(file)
 
     def before_fork(self) -> None:
-        """No file is between being open and being known."""
+        """No file is between being open and being known, or between being known and being closed."""
         self._at_once.acquire()
 
     def in_parent(self) -> None:

@@ -234,8 +234,8 @@ def _slot_of(node: Node, value: Value) -> int:
 def _fit(qk: Sequence[Value], v: Value, mask: Value | None, trans_k: bool, scores: Value) -> bool:
     """Whether all are matrices of one batch, not too small for kernels, and the mask is added to each of them.
 
-    A kernel goes through the batch in two loops. Sizes that are known only in a step are taken to be the same; where they
-    are not, the node runs as a NumPy call, which rounds in another order than kernels.
+    A kernel goes through the batch in two loops. Sizes that are known only in a step are taken to be the same; where
+    they are not, the node runs as a NumPy call, which rounds in another order than kernels.
     """
     given: list[Any] = [*qk, v] + ([] if mask is None else [mask])
     if any(x.spec.kind != DENSE or x.spec.dtype not in (float32, float64) for x in given):
