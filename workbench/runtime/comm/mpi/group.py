@@ -298,6 +298,7 @@ class ProcessGroup:
         """
         if self.aborted is not None:
             self.channel.reset(timeout)
+            self._meeting = None
 
     def end(self) -> None:
         """This process takes part in nothing any more: whoever waits for it raises, and is told so."""

@@ -11,6 +11,7 @@ import weakref
 
 import numpy as np
 
+from workbench.errors import Aborted, PreconditionNotMet
 from workbench.runtime.comm.mpi.group import GroupWork, ProcessGroup
 
 
@@ -25,7 +26,7 @@ class LentGroups:
         self._world = world
         self._all: list[ProcessGroup] = []  # in the order they were made in, the same on all processes
         self._idle: set[int] = set()
-        self._asked: GroupWork | None = None
+        self._asked: GroupWork | None = None  # which groups lie idle, until the one that follows from it is there
 
     def borrow(self, timeout: float) -> ProcessGroup:
         """A group of all processes that nobody else uses; all of them call it.
@@ -38,14 +39,13 @@ class LentGroups:
         Raises:
             PeerTimeout, PeerFailed: not all have come. Unavailable: they have not all begun anew with it.
         """
-        number = self._idle_everywhere(timeout)
-        if number is None:
-            self._all.append(self._world.own(timeout))
-            return self._all[-1]
-        self._idle.discard(number)
-        group = self._all[number]
-        group.channel.reset(timeout)
-        group.timeout = timeout
+        try:
+            number = self._idle_everywhere(timeout)
+            group = self._another(timeout) if number is None else self._again(number, timeout)
+        except (Aborted, PreconditionNotMet):  # the world has given up: it begins anew, or ends
+            self._asked = None
+            raise
+        self._asked = None
         return group
 
     def give_back(self, group: ProcessGroup) -> None:
@@ -59,9 +59,19 @@ class LentGroups:
             mine = np.array([number in self._idle for number in range(len(self._all))] + [False])
             self._asked = self._world.all_gather(mine, names=["groups that lie idle"])
         told = self._asked.wait(timeout)
-        self._asked = None
         assert told is not None
         return next(iter(np.flatnonzero(told.all(0)).tolist()), None)
+
+    def _another(self, timeout: float) -> ProcessGroup:
+        self._all.append(self._world.own(timeout))
+        return self._all[-1]
+
+    def _again(self, number: int, timeout: float) -> ProcessGroup:
+        group = self._all[number]
+        group.channel.reset(timeout)
+        group.timeout = timeout
+        self._idle.discard(number)
+        return group
 
 
 _lent: weakref.WeakKeyDictionary[ProcessGroup, LentGroups] = weakref.WeakKeyDictionary()
