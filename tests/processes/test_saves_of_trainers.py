@@ -140,3 +140,70 @@ def test_a_run_of_trainers_is_saved_by_all_of_them_into_one_folder_or_refused(tm
     assert {path.name for path in tmp_path.iterdir()} == {"in parts", "last"}
     assert (saved(tmp_path / "in parts"), saved(tmp_path / "last")) == (1, 4)
     assert len(list(tmp_path.glob("in parts/save-*/part-*.tensors"))) == 2
+
+
+def test_a_run_that_has_ended_keeps_no_group_when_a_save_of_it_fails() -> None:
+    require_mpi()
+    job = run_ranks(
+        _RUNS
+        + """
+    from workbench.runtime.comm.mpi.lending import lent_groups
+
+    def lent():
+        group = lent_groups(world()).borrow(30.0)
+        lent_groups(world()).give_back(group)
+        return group
+
+    run = train()
+    run.wait()
+    first = lent()
+    for name in ("cannot be written", f"of {rank}"):
+        try:
+            run.save(at(name))
+        except (OSError, Unavailable, InvalidArgument):
+            print(lent() is first)
+    """,
+        2,
+        args=("/proc/no folder",),
+    )
+    assert job.code == 0 and job.outputs == ["True\n" * 2] * 2, str(job)
+
+
+def test_who_saves_a_run_alone_is_told_that_all_trainers_save_it() -> None:
+    """When they have not met yet, and when they choose between saves; those who come later are not lost."""
+    require_mpi()
+    job = run_ranks(
+        """
+    import numpy as np
+    from mpi4py import MPI
+    from workbench.errors import PeerTimeout
+    from workbench.experiments.training.saving.together import TrainerWriters
+    from workbench.runtime.comm.mpi.world import world
+
+    def saves(writers):
+        with writers.saving("step 1 in a"):
+            print("saved")
+
+    def alone(act):
+        MPI.COMM_WORLD.Barrier()
+        if world().rank == 0:
+            try:
+                act()
+            except PeerTimeout as error:
+                print(error.__notes__)
+        MPI.COMM_WORLD.Barrier()
+
+    impatient, patient = (TrainerWriters(world(30.0), seconds) for seconds in (0.0, 30.0))
+    alone(lambda: saves(impatient))
+    alone(lambda: impatient.choice_of_first("a", "the name"))
+    saves(patient)
+    patient._group.timeout = 0.0
+    alone(lambda: patient.choice_of_first("a", "the name"))
+    if world().rank == 1:
+        patient._group.broadcast(np.zeros(1, np.int64), 0, ["the name"]).wait()
+    patient._group.barrier().wait(30.0)
+    """,
+        2,
+    )
+    note = "['a run of several trainers is saved by all of them, at the same step']\n"
+    assert job.code == 0 and job.outputs == [note * 2 + "saved\n" + note, "saved\n"], str(job)

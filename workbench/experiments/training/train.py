@@ -250,10 +250,12 @@ def _save(loop: TrainingLoop, run: Run, runner: Any, path: str | os.PathLike[str
 
 def _save_together(loop: TrainingLoop, run: Run, writers: TrainerWriters, path: str | os.PathLike[str]) -> None:
     require_recorded(loop.executor)
-    with writers.saving(f"step {run.step} in {path_text(path, 'checkpoint')}"):
-        write_checkpoint(loop, loop.position(run), path, writers)
-    if run.finished:
-        writers.end()
+    try:
+        with writers.saving(f"step {run.step} in {path_text(path, 'checkpoint')}"):
+            write_checkpoint(loop, loop.position(run), path, writers)
+    finally:
+        if run.finished:
+            writers.end()
 
 
 def _end_of_saves(writers: TrainerWriters, run: Run) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, PeerTimeout
+from workbench.errors import InvalidArgument, PeerTimeout, Unavailable
 from workbench.parallel.groups.writers import GroupWriters
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.comm.mpi.lending import lent_groups
@@ -53,7 +53,8 @@ class TrainerWriters(GroupWriters):
     def choice_of_first(self, text: str, what: str) -> str:
         """What process 0 says, between two saves."""
         self._ready()
-        return self.told(text, what)
+        with _by_all():
+            return self.told(text, what)
 
     def end(self) -> None:
         """No save follows for now."""
@@ -63,9 +64,10 @@ class TrainerWriters(GroupWriters):
 
     def _ready(self) -> ProcessGroup:
         """The group, begun anew if the save before has failed."""
-        if self._borrowed is None:
-            self._group = self._borrowed = self._lent.borrow(self._patience)
-        self._borrowed.reset(self._patience)
+        with _by_all():
+            if self._borrowed is None:
+                self._group = self._borrowed = self._lent.borrow(self._patience)
+            self._borrowed.reset(self._patience)
         self.known = None
         return self._borrowed
 
@@ -74,10 +76,10 @@ class TrainerWriters(GroupWriters):
         said = what.encode()[:_SAID]
         text[: len(said)] = np.frombuffer(said, np.uint8)
         try:
-            told = group.all_gather(text, names=["what every trainer saves"]).wait()
+            with _by_all():
+                told = group.all_gather(text, names=["what every trainer saves"]).wait()
         except PeerTimeout as error:
             group.abort(f"{type(error).__name__}: {error}")
-            error.add_note("a run of several trainers is saved by all of them, at the same step")
             raise
         assert told is not None
         other = next((rank for rank, row in enumerate(told) if row.tobytes() != told[0].tobytes()), None)
@@ -87,3 +89,13 @@ class TrainerWriters(GroupWriters):
                 f"trainers save a run together, as one folder; {group.member(0)} saves {texts[0]}, "
                 f"{group.member(other)} {texts[1]}"
             )
+
+
+@contextmanager
+def _by_all() -> Iterator[None]:
+    """Who waits for the others in vain is told that they all save."""
+    try:
+        yield
+    except Unavailable as error:
+        error.add_note("a run of several trainers is saved by all of them, at the same step")
+        raise
