@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,14 +42,20 @@ class _Answer(Reply):
 
 
 class _Server(Connection):
-    """Subtracts gradients, each step once; answers when it is `opened`, and loses the first `loses` answers."""
+    """Subtracts gradients, each step once; answers when it is `opened`.
 
-    def __init__(self, loses: int = 0) -> None:
-        self.w, self.loses = np.full(1, 100, np.float32), loses
+    The first `misses` steps do not come to it, and the first `loses` answers do not come from it.
+    """
+
+    def __init__(self) -> None:
+        self.w, self.misses, self.loses = np.full(1, 100, np.float32), 0, 0
         self.pushed: list[float] = []
         self.opened, self.came = threading.Event(), threading.Semaphore(0)
 
     def start(self, frame: Message, seconds: float) -> Reply:
+        if frame.kind == "step" and self.misses:
+            self.misses -= 1
+            raise PeerTimeout("no way")
         if frame.kind == "step" and frame.number("sequence") == len(self.pushed):
             name = "g@VALUES" if "g@VALUES" in frame.arrays else "g"
             self.pushed.append(float(frame.arrays[name].sum()))
@@ -146,15 +153,45 @@ def test_a_discarded_step_is_handed_over_once(server: _Server) -> None:
     assert sum(server.pushed) == 1 + 4
 
 
-def test_who_leaves_is_told_of_gradients_that_have_not_come(server: _Server) -> None:
-    exchange, server.loses = exchange_of_w(), 1
+@pytest.mark.parametrize(("misses", "loses"), [(1, 0), (0, 1)])
+def test_what_was_lost_comes_before_the_servers_are_left(server: _Server, misses: int, loses: int) -> None:
+    exchange, server.misses, server.loses = exchange_of_w(), misses, loses
     step(exchange, 1)
+    step(exchange, 2)
     server.opened.set()
-    with pytest.warns(UserWarning, match="gradients of 1 steps have not come to the servers: no answer"):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         leave_servers()
-    assert exchange._thread is not None
-    exchange._thread.join(LIMIT)
-    assert not exchange._thread.is_alive()
+    assert sum(server.pushed) == 1 + 2
+    assert exchange._thread is not None and not exchange._thread.is_alive()
+
+
+def test_who_leaves_is_told_of_gradients_that_have_not_come(server: _Server) -> None:
+    exchange, server.misses = exchange_of_w(), 2
+    with override(communicator_max_merge_var_num=1):
+        step(exchange, 1)
+        step(exchange, 2)
+        with pytest.warns(UserWarning, match="gradients of 2 steps have not come to the servers: no way"):
+            leave_servers()
+    assert exchange._thread is not None and not exchange._thread.is_alive()
+    assert not server.pushed
+
+
+def test_nothing_goes_to_servers_that_were_left(server: _Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange, server.loses = exchange_of_w(), 1
+    with override(communicator_max_merge_var_num=1):
+        step(exchange, 1)
+        assert server.came.acquire(timeout=LIMIT)
+        step(exchange, 2)
+        monkeypatch.setattr(half_async, "deadline", lambda: 0.2)
+        monkeypatch.setattr(half_async, "_END", 0.0)
+        with pytest.warns(UserWarning, match="gradients of 2 steps have not come to the servers: 2 steps wait"):
+            leave_servers()
+        server.opened.set()
+        assert exchange._thread is not None
+        exchange._thread.join(LIMIT)
+    assert not exchange._thread.is_alive() and server.pushed == [1]
+    assert not server.came.acquire(blocking=False)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from workbench.parallel.servers.asking.links import deadline, when_settling
 from workbench.runtime.servers.standing import when_leaving
 
 _LOOK = 0.2  # seconds between looks at the keyboard
+_END = 10.0  # seconds that the thread has to end
 
 
 class HalfAsyncExchange:
@@ -94,8 +95,11 @@ class HalfAsyncExchange:
             PeerTimeout: they take too long. Any other: what the thread has met.
         """
         with self._changed:
-            self._wait(lambda: not self._handed and not self._outgoing)
+            self._wait(self._is_delivered)
             self._raise_error()
+
+    def _is_delivered(self) -> bool:
+        return not self._handed and not self._outgoing
 
     def _wait(self, is_over: Callable[[], bool]) -> None:
         """Until it is, or the thread has met an error; what interrupts this is seen."""
@@ -139,12 +143,12 @@ class HalfAsyncExchange:
                 self._changed.notify_all()
 
     def _take(self) -> bool:
-        """Have something to deliver; False if nothing will come any more."""
+        """Have something to deliver; False if nothing is to be delivered any more."""
         with self._changed:
-            while self._error is not None or not (self._handed or self._outgoing):
-                if self._closes:
-                    return False
+            while not self._closes and (self._error is not None or self._is_delivered()):
                 self._changed.wait(_LOOK)
+            if self._closes:
+                return False
             if not self._outgoing:
                 most = min(max(1, FLAG_VALUES["FLAGS_communicator_max_merge_var_num"]), len(self._handed))
                 self._outgoing = [self._handed.popleft() for _ in range(most)]
@@ -157,16 +161,33 @@ class HalfAsyncExchange:
 
     def _close(self) -> None:
         """Deliver what there is, and end the thread; who closes is told of what could not be delivered."""
-        try:
-            self.settle()
-        except Exception as error:
-            steps = len(self._handed) + len(self._outgoing)
-            warnings.warn(f"the gradients of {steps} steps have not come to the servers: {error}", stacklevel=2)
-        finally:
-            with self._changed:
-                self._closes = True
+        with self._changed:
+            try:
+                error = self._last_error()
+            except PeerTimeout as late:
+                error = late
+            finally:
+                steps = len(self._handed) + len(self._outgoing)
+                self._closes = True  # the servers are left next: nothing may begin to go there
                 self._handed.clear()
                 self._changed.notify_all()
+        assert self._thread is not None
+        self._thread.join(_END)
+        if steps:
+            warnings.warn(f"the gradients of {steps} steps have not come to the servers: {error}", stacklevel=2)
+
+    def _last_error(self) -> Exception | None:
+        """What keeps from the servers what is left, which was tried once more after the first error; None if nothing.
+
+        Raises:
+            PeerTimeout: they take too long.
+        """
+        self._wait(self._is_delivered)
+        if self._error is not None:
+            self._error = None
+            self._changed.notify_all()
+            self._wait(self._is_delivered)
+        return self._error
 
 
 def _copied(value: Any) -> Any:
