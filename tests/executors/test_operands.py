@@ -37,7 +37,8 @@ def lying(*places: tuple[Root, int]) -> Any:
         ("aaa", (0, 64, 128), True),
         ("aaa", (64, 128, 192), True),
         ("aaa", (0, 64, 192), False),
-        ("aaa", (0, 128, 64), False),
+        ("aaa", (0, 128, 64), True),  # in whatever order
+        ("aaa", (0, 64, 64), False),
         ("aab", (0, 64, 128), False),
         ("aba", (0, 64, 128), False),
         ("abb", (0, 64, 128), False),

@@ -158,7 +158,7 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
 
 BY_TABLE = {
     "convolve", "convolve_samples", "convolve_columns", "input_gradient_columns", "max_pool", "average_pool",
-    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad",
+    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad", "unfold_samples", "fold_samples",
 }  # fmt: skip
 
 

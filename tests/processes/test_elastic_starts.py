@@ -159,7 +159,8 @@ def test_what_is_said_of_a_loss_is_told_from_an_error_of_the_program(error: Exce
 @pytest.mark.parametrize("state", ["gone", ""])
 def test_the_others_are_told_that_the_one_which_counts_votes_is_gone(state: str) -> None:
     window = SimpleNamespace(state_of=lambda rank: state)
-    group: Any = SimpleNamespace(channel=SimpleNamespace(window=window), member=lambda rank: f"rank {rank}")
+    channel = SimpleNamespace(window=window, forget_cause=lambda: None)
+    group: Any = SimpleNamespace(channel=channel, member=lambda rank: f"rank {rank}")
     ballot: Any = SimpleNamespace(settle=lambda error: None, is_open=True)
     trainers: Any = SimpleNamespace(_group=group, _ballot=ballot)
     with pytest.raises(Unavailable) as caught:

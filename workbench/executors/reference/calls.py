@@ -126,9 +126,8 @@ def _row_major(value: Any) -> Any:
 
     NumPy lets results follow the layout of operands such as transposed views.
     """
-    if isinstance(value, np.ndarray) and not value.flags.c_contiguous:
-        return np.ascontiguousarray(value)
-    return value
+    is_turned = isinstance(value, np.ndarray) and not value.flags.c_contiguous
+    return np.ascontiguousarray(value) if is_turned else value
 
 
 def without_value(op: Operator, name: str) -> EnforceNotMet:
