@@ -4,7 +4,7 @@ interpreter do the same with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -13,15 +13,21 @@ import workbench as wb
 from workbench import static
 from workbench.config import override
 from workbench.errors import InvalidArgument
+from workbench.framework.program.guard import static_mode
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 
 IDS = np.array([[1, 5], [5, 2], [0, 1]])
 
 
+@pytest.fixture(autouse=True)
+def _static() -> Iterator[None]:
+    with static_mode():
+        yield
+
+
 def program(change: Callable[[Program, dict[str, Operator]], None]) -> tuple[Program, Program, str]:
     """A table and a weight of one shape trained with Adam, and changed; the startup program; the loss."""
-    wb.enable_static()
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 3
     with wb.utils.unique_name.guard(), static.program_guard(main, startup):
@@ -31,19 +37,16 @@ def program(change: Callable[[Program, dict[str, Operator]], None]) -> tuple[Pro
         wb.optimizer.Adam(0.1, lazy_mode=True).minimize(loss)
     change(main, {op.inputs["Param"][0]: op for op in main.all_ops() if op.type == "adam"})
     main.touch()
-    wb.disable_static()
     return main, startup, loss.name
 
 
 def values_after(main: Program, startup: Program, loss: str) -> dict[str, np.ndarray]:
     """What the scope holds after three steps."""
-    wb.enable_static()
     scope, exe = static.Scope(), static.Executor()
     exe.run(startup, scope=scope)
     feed = {"x": np.linspace(-1, 1, 36, dtype=np.float32).reshape(3, 12), "ids": IDS}
     for _ in range(3):
         exe.run(main, feed=feed, fetch_list=[loss], scope=scope)
-    wb.disable_static()
     return {v.name: np.array(scope.find_var(v.name).get_tensor()) for v in main.persistables()}
 
 
