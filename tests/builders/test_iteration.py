@@ -42,3 +42,22 @@ def test_how_many_entries_there_are_has_to_be_known() -> None:
         x = static.data("x", [None, 3])
         with pytest.raises(InvalidType, match=r"cannot be iterated over: how many(.|\n)*while_loop(.|\n)*fetch_list"):
             list(x)
+
+
+def test_how_long_it_is_has_to_be_known() -> None:
+    with static.program_guard(static.Program()):
+        assert len(static.data("x", [2, None])) == 2
+        with pytest.raises(InvalidType, match=r"'y' of shape \(-1, 3\) has no length(.|\n)*shape\(y\)(.|\n)*fetch"):
+            len(static.data("y", [None, 3]))
+        with pytest.raises(InvalidType, match=r"'z' has no length: it has no dimensions"):
+            len(static.data("z", []))
+
+
+@pytest.mark.parametrize("shape", [[2, 3], [None, 3], []])
+def test_nothing_is_in_it_while_its_program_is_built(shape: list[int | None]) -> None:
+    with static.program_guard(static.Program()):
+        x = static.data("x", shape)
+        for sought in (3, x):
+            with pytest.raises(InvalidType, match=r"'x' has no answer(.|\n)*any\(x == value\)(.|\n)*fetch"):
+                assert sought in x
+        assert not x.block.ops

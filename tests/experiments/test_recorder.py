@@ -319,12 +319,23 @@ def test_a_name_that_is_no_text(file: Path, tmp_path: Path) -> None:
     run = run_of(file, 3, name=ODD, settings={ODD: [ODD, float("inf")]}, fetch={ODD: regression().loss.name})
     run.wait(30).save(path)
     assert run.state == "done" and trained_beside(file)
+    assert all_written(file)
     recorded = runs(file)[1]
     assert recorded.name == r"caf\udce9" and recorded.state == "done" and recorded.last == {r"caf\udce9": run.last[ODD]}
-    assert recorded.settings[r"caf\udce9"] == [r"caf\udce9", "inf"] and recorder.record_of(run).write(10)  # type: ignore[union-attr]
+    assert recorded.settings[r"caf\udce9"] == [r"caf\udce9", "inf"]
     recorded.note(ODD)
     recorded.tag(ODD)
     assert all_shown(file)
+
+
+def all_written(file: Path, timeout: float = 30.0) -> bool:
+    """Wait until runs that have ended are in the file, whole: in haste its writer may take some tries."""
+    deadline = time.monotonic() + timeout
+    waiting = [r for r in list(recorder._records.values()) if r.file.path == file and r.run.finished]
+    while any(not record.complete for record in waiting) and time.monotonic() < deadline:
+        for record in waiting:
+            record.write(1)
+    return all(record.complete for record in waiting)
 
 
 def all_shown(file: Path) -> bytes:

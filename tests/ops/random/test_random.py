@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from workbench.framework.op.record import OPS, find_op
 from workbench.framework.op.recorder import recording
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.ndtri import ndtri
-from workbench.framework.values.random import RandomStream
+from workbench.framework.values.random import RandomStream, position
 from workbench.ops.random.distributions import normal, randint, uniform
 
 WORD = (1 << 64) - 1
@@ -236,3 +239,30 @@ def test_wrong_arguments_are_named(call: Any, words: str) -> None:
 
     with recording(dynamic_recorder), pytest.raises(ValueError, match=words):
         call()
+
+
+def test_threads_that_ask_where_the_streams_stand_have_none_given_twice() -> None:
+    interval, stopped = sys.getswitchinterval(), threading.Event()
+    before = position()[1]
+
+    def draw() -> list[int]:
+        return [RandomStream.dynamic().op for _ in range(20_000)]
+
+    def ask() -> list[int]:
+        told = []
+        while not stopped.is_set():
+            told.append(position()[1])
+        return told
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            asked, drawn = pool.submit(ask), [pool.submit(draw) for _ in range(2)]
+            numbers = [number for one in drawn for number in one.result(60)]
+            stopped.set()
+            told = asked.result(60)
+    finally:
+        stopped.set()
+        sys.setswitchinterval(interval)
+    assert sorted(numbers) == list(range(before + 1, before + 40_001)) and told == sorted(told)
+    assert position()[1] == before + 40_000

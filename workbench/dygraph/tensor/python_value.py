@@ -111,6 +111,11 @@ class PythonValue:
         whole: Any = self
         return (whole[i] for i in range(len(whole)))
 
+    def __len__(self) -> int:
+        if not self.kind.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.kind.shape[0]
+
     def __contains__(self, value: Any) -> bool:
         sought = value.as_read() if isinstance(value, PythonValue) else value
         return bool((self.as_read() == sought).any())

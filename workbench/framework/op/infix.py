@@ -185,13 +185,6 @@ class Infix:
     def __abs__(self) -> Any:
         return find_op("abs")(self, name=LAYER)
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a tensor without dimensions has no length")
-        if self.shape[0] < 0:
-            raise TypeError("the length of a tensor whose first dimension is known only when it runs")
-        return self.shape[0]
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 

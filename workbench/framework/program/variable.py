@@ -247,6 +247,26 @@ class Variable(Infix):
                 ) from None
             yield entry
 
+    def __len__(self) -> int:
+        if not self.shape:
+            raise InvalidType(f"variable {self.name!r} has no length: it has no dimensions")
+        if self.shape[0] < 0:
+            raise InvalidType(
+                f"variable {self.name!r} of shape {self.shape} has no length while a Program is built: its first "
+                "dimension is known when the program runs\n"
+                f"  in the program:  shape({self.name})[0]\n"
+                f"  in Python:       {_FETCH}, and ask what comes for its length"
+            )
+        return self.shape[0]
+
+    def __contains__(self, value: Any) -> bool:
+        raise InvalidType(
+            f"whether something is in variable {self.name!r} has no answer while a Program is built: it gets its value "
+            "when the program runs\n"
+            f"  in the program:  any({self.name} == value), for static.nn.cond or to be fetched\n"
+            f"  in Python:       {_FETCH}, and ask what comes"
+        )
+
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         self.numpy()
 

@@ -12,6 +12,7 @@ import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -22,9 +23,32 @@ from workbench.framework.values.ndtri import ndtri
 _WORD = (1 << 64) - 1
 _SIGNIFICAND = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits
 _process_entropy = secrets.randbits(63)
-_global_seed = 0
 _unseeded_runs = itertools.count(1)
-_dynamic_calls = itertools.count(1)
+_STREAMS = (1 << 62) + 1  # more than are ever drawn
+
+
+class _DynamicStreams:
+    """The process-wide seed and the numbers of the streams that dynamic mode has not given yet.
+
+    Threads share one: each number goes to one of them, and how many are left is told without drawing one.
+    """
+
+    __slots__ = ("_left", "seed")
+
+    def __init__(self, seed: int, given: int) -> None:
+        self.seed, self._left = seed, iter(range(given + 1, _STREAMS))
+
+    def draw(self) -> int:
+        """The next number, from 1 on."""
+        return next(self._left)
+
+    @property
+    def given(self) -> int:
+        """How many have been drawn."""
+        return _STREAMS - 1 - length_hint(self._left)
+
+
+_dynamic = _DynamicStreams(0, 0)
 
 
 class CountsSteps(Protocol):
@@ -60,15 +84,13 @@ def seed(seed: int) -> int:
         7
     """
     go_to(seed, 0)
-    return _global_seed
+    return _dynamic.seed
 
 
 def position() -> tuple[int, int]:
     """The process-wide seed, and how many streams `dynamic` has given since it was set."""
-    global _dynamic_calls
-    given = next(_dynamic_calls) - 1
-    _dynamic_calls = itertools.count(given + 1)
-    return _global_seed, given
+    dynamic = _dynamic
+    return dynamic.seed, dynamic.given
 
 
 def steps_drawn() -> dict[int, int]:
@@ -79,8 +101,8 @@ def steps_drawn() -> dict[int, int]:
 
 def go_to(seed: int, given: int, steps: Mapping[int, int] | None = None) -> None:
     """Go on from a `position` and what `steps_drawn` gave; what has been made since begins at 0."""
-    global _global_seed, _dynamic_calls
-    _global_seed, _dynamic_calls = int(seed), itertools.count(int(given) + 1)
+    global _dynamic
+    _dynamic = _DynamicStreams(int(seed), int(given))
     for number, drawing in list(_counting.items()):
         drawing.draw_from((steps or {}).get(number, 0))
 
@@ -106,7 +128,8 @@ class RandomStream:
     @classmethod
     def dynamic(cls, seed: int = 0) -> RandomStream:
         """The next stream of ops computed at once, outside any program."""
-        return cls(seed or _global_seed or _process_entropy, op=next(_dynamic_calls), step=_WORD)
+        dynamic = _dynamic
+        return cls(seed or dynamic.seed or _process_entropy, op=dynamic.draw(), step=_WORD)
 
     @classmethod
     def unseeded(cls, op: int, place: int) -> RandomStream:
@@ -133,7 +156,7 @@ class RandomStream:
 
         No more bits than the dtype holds, so that none is rounded up to 1.
         """
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         if np.dtype(dtype) == np.float64:
             return xp.asarray((self.words(n) >> np.uint64(11)) * 2.0**-53).reshape(shape)
         halves = self.words((n + 1) // 2).view(np.uint32)[:n]
@@ -143,7 +166,7 @@ class RandomStream:
 
     def normal(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         """Standard normal numbers by Box and Muller's transform of two uniform ones."""
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         pairs = (n + 1) // 2
         u = (self.words(2 * pairs) >> np.uint64(11)) * 2.0**-53
         radius = np.sqrt(-2.0 * np.log1p(-u[:pairs]))  # 1 - u lies in (0, 1]
@@ -153,21 +176,21 @@ class RandomStream:
 
     def truncated_normal(self, xp: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         """Standard normal numbers within (-2, 2), from uniform ones by the inverse distribution function."""
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         u = ((self.words(n) >> np.uint64(11)) + 0.5) * 2.0**-53  # in (0, 1)
         outside = math.erfc(math.sqrt(2.0)) / 2  # on each side
         return xp.asarray(ndtri(outside + u * (1.0 - 2.0 * outside))).reshape(shape).astype(dtype)
 
     def integers(self, xp: Any, low: int, high: int, shape: tuple[int, ...], dtype: Any) -> Any:
         """Integers in [low, high), high - low <= 2^63; bias below 2^-32 for ranges up to 2^32."""
-        n = int(np.prod(shape, dtype=np.int64))
+        n = math.prod(shape)
         span = np.uint64(high - low)
         return xp.asarray((self.words(n) % span).astype(np.int64) + low).reshape(shape).astype(dtype)
 
 
 def program_seed(op_seed: int, seed_of_program: int) -> int:
     """The seed an op draws with: its own, its program's, the process-wide one; 0 if none is set."""
-    return op_seed or seed_of_program or _global_seed
+    return op_seed or seed_of_program or _dynamic.seed
 
 
 def process_entropy() -> int:
