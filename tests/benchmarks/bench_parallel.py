@@ -23,7 +23,7 @@ import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.executors.running.engine.step_runner import StepRunner
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 
 def chain(ops: int) -> Model:

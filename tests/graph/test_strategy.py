@@ -16,7 +16,8 @@ import workbench as paddle
 from workbench.config import override
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet, Unimplemented
 from workbench.framework.notice import Notice
-from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.graph.settings import Settings
+from workbench.graph.strategy import BuildStrategy
 
 Reduce, AllReduce = BuildStrategy.ReduceStrategy.Reduce, BuildStrategy.ReduceStrategy.AllReduce
 Scale = BuildStrategy.GradientScaleStrategy

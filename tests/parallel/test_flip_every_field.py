@@ -19,7 +19,7 @@ from workbench.errors import EnforceNotMet, Unavailable
 from workbench.executors.planning import schedule
 from workbench.framework.notice import Notice
 from workbench.graph.options import Option, Options
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 DEVICES, FEED = 2, {"X": np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4)}
 

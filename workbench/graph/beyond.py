@@ -10,8 +10,8 @@ from workbench.framework.program.remote import CLIENT, SERVER
 from workbench.framework.values.place import Place
 from workbench.graph.build import written_graph
 from workbench.graph.rings import RING_OPS
+from workbench.graph.settings import Settings
 from workbench.graph.ssa import Graph
-from workbench.graph.strategy import Settings
 from workbench.ops.distributed.collectives import C_ALLREDUCE_SUM, C_BROADCAST
 
 RINGS = "rings"

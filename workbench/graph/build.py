@@ -14,6 +14,7 @@ from workbench.framework.values.place import Place
 from workbench.framework.values.spec import ROWS, size_of
 from workbench.graph.loss import perhaps
 from workbench.graph.rings import RING_OPS, refuse_inner_collectives
+from workbench.graph.settings import Settings
 from workbench.graph.ssa import (
     ALL_REDUCE,
     BROADCAST,
@@ -26,7 +27,7 @@ from workbench.graph.ssa import (
     Slot,
     Value,
 )
-from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.graph.strategy import BuildStrategy
 from workbench.ops.distributed.collectives import C_ALLREDUCE_SUM, C_BROADCAST
 
 _CUSTOMIZED = BuildStrategy.GradientScaleStrategy.Customized

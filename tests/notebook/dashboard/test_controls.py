@@ -14,7 +14,7 @@ from tests.notebook.dashboard.test_model import begin
 from tests.parallel.models import Model as Built
 from workbench import static
 from workbench.errors import InvalidArgument
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject

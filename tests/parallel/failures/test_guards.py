@@ -15,7 +15,7 @@ from tests.parallel.models import build, classifier, column, constant
 from workbench import static
 from workbench.executors.inspection.replay import Replay
 from workbench.executors.running.watching.moment import Moment
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 from workbench.nn import functional as F
 
 pytestmark = in_both

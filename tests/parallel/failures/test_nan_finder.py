@@ -17,7 +17,7 @@ from tests.parallel.lowerings import in_both
 from tests.parallel.models import batch, build, classifier, column, constant
 from workbench import static
 from workbench.errors import ExecutionError
-from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
+from workbench.graph.settings import GradientScaleStrategy, ReduceStrategy
 
 pytestmark = in_both
 

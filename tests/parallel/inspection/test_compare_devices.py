@@ -18,7 +18,7 @@ from tests.parallel.models import batch, build, classifier, line
 from workbench import static
 from workbench.errors import InvalidArgument, InvalidType, NotFound, PreconditionNotMet
 from workbench.executors.inspection.compare import difference_of
-from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
+from workbench.graph.settings import GradientScaleStrategy, ReduceStrategy
 
 pytestmark = in_both
 

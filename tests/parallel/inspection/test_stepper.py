@@ -22,7 +22,7 @@ from workbench.errors import (
     Unavailable,
 )
 from workbench.executors.inspection.stepper import NodeRun, Stepper
-from workbench.graph.strategy import GradientScaleStrategy, ReduceStrategy
+from workbench.graph.settings import GradientScaleStrategy, ReduceStrategy
 from workbench.runtime.storage.tensor import LoDTensor
 
 pytestmark = in_both

@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import build
 from workbench import static
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 DEVICES = 4
 

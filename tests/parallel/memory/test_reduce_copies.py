@@ -6,7 +6,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, build
 from workbench import static
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(12, 2)
 

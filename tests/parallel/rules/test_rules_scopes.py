@@ -9,7 +9,7 @@ import workbench as wb
 from tests.parallel.models import batch, classifier, column, line
 from workbench import events, static
 from workbench.errors import PreconditionNotMet
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 
 def reduce_mode() -> static.BuildStrategy:

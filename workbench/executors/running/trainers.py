@@ -20,7 +20,8 @@ from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
 from workbench.framework.values.dtype import as_dtype
-from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.graph.settings import Settings
+from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.comm.mpi.devices import MpiCommunicator
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.comm.mpi.lending import lent_groups

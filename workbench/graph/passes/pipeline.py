@@ -24,8 +24,8 @@ from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.recompute_late import RecomputeLate
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
+from workbench.graph.settings import ReduceStrategy, Settings
 from workbench.graph.ssa import Graph, Node
-from workbench.graph.strategy import ReduceStrategy, Settings
 
 
 class Pass(Protocol):

@@ -40,7 +40,7 @@ from workbench.executors.running.watching.report import Reporter
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.reading.order import feeds_of
-from workbench.graph.strategy import Settings
+from workbench.graph.settings import Settings
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.ending import require_time, the_end

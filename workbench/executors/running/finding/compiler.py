@@ -21,8 +21,8 @@ from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.build import build_graph
 from workbench.graph.check import check_graph
 from workbench.graph.passes import default_passes, run_passes
+from workbench.graph.settings import Settings
 from workbench.graph.ssa import Graph, Node, Uses
-from workbench.graph.strategy import Settings
 
 _GRAPHS = 16  # kept per executor
 _FUSIONS = (

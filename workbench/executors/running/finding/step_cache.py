@@ -26,8 +26,9 @@ from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.step.state import StepState
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
+from workbench.graph.settings import Settings
 from workbench.graph.ssa import Graph
-from workbench.graph.strategy import BuildStrategy, Settings
+from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 

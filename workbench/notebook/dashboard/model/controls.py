@@ -17,7 +17,7 @@ from workbench.experiments.launch.setup import Setup, loss_of
 from workbench.experiments.run import Run
 from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint
 from workbench.framework.program.program import Program
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 from workbench.notebook.dashboard.model.settings import SETTINGS, checked
 from workbench.notebook.dashboard.model.subject import Subject
 from workbench.notebook.dashboard.watching.watch import strategy_of

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.graph.options import Rule, switch, whole
-from workbench.graph.strategy import ReduceStrategy
+from workbench.graph.settings import ReduceStrategy
 
 
 def _strategy() -> Rule[str]:

@@ -13,8 +13,9 @@ from workbench.executors.planning.shapes import Shapes
 from workbench.executors.profiling.sampled_steps import SampledStep, SampledSteps
 from workbench.experiments.launch.setup import loss_of
 from workbench.experiments.runners import Inspectable
+from workbench.graph.settings import ReduceStrategy
 from workbench.graph.ssa import Graph
-from workbench.graph.strategy import BuildStrategy, ReduceStrategy
+from workbench.graph.strategy import BuildStrategy
 from workbench.notebook.dashboard.watching.graph_message import graph_message
 from workbench.notebook.dashboard.watching.live_values import live_values, totals
 from workbench.notebook.dashboard.watching.memory_trace import MemoryTrace, Past
