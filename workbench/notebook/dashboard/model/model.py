@@ -18,12 +18,12 @@ from workbench.framework.program.variable import Variable
 from workbench.notebook.dashboard.model.controls import Controls, Names, StartupOf
 from workbench.notebook.dashboard.model.differences import differences
 from workbench.notebook.dashboard.model.newcomers import Newcomers
+from workbench.notebook.dashboard.model.run_messages import listed, loop_message, run_message
 from workbench.notebook.dashboard.model.shown import Shown
 from workbench.notebook.dashboard.model.subject import Subject
 from workbench.notebook.dashboard.watching.exchanged import ServersHeard
 from workbench.notebook.dashboard.watching.fetched import FetchedHistory
 from workbench.notebook.dashboard.watching.memory_trace import Past
-from workbench.notebook.dashboard.watching.nan_message import nan_message
 from workbench.notebook.dashboard.watching.previewed import graph_of_program
 from workbench.notebook.dashboard.watching.ranks.cluster_watch import ClusterWatch
 from workbench.notebook.dashboard.watching.throttle import Throttle
@@ -252,74 +252,18 @@ class Model:
                 "graph": self.watch.graph_number, "cell": self.cell,
             },
             "run": self._run_state(),
-            "runs": [self._listed(shown) for shown in self.shown],
+            "runs": [listed(shown) for shown in self.shown],
             "controls": {**self.controls.message(), "allowed": self.allowed(), "busy": self.busy},
             "notice": self.notice,
         }  # fmt: skip
 
-    def _listed(self, shown: Shown) -> Message:
-        run, loop = shown.run, shown.fetched
-        state = str(run.state) if run is not None else "running" if loop is not None and loop.is_going_on else "ready"
-        steps = run.step if run is not None else loop.steps if loop is not None else 0
-        return {"id": shown.id, "label": shown.label(), "state": state, "steps": steps}
-
     def _run_state(self) -> Message | None:
         if not self.shown:
             return None
-        shown, run = self.shown[-1], self.run
-        if run is None:
-            return self._loop_state(shown)
-        rate = shown.curves.rate if run.state == State.RUNNING else 0.0
-        left = run.steps - run.step if run.steps is not None else None
-        return {
-            "id": shown.id,
-            "name": run.name,
-            "state": str(run.state),
-            "step": run.step,
-            "steps": run.steps,
-            "seconds": round(run.seconds, 2),
-            "rate": rate,
-            "eta": left / rate if rate and left is not None else None,
-            "last": run.last,
-            "values": self.controls.of_run(run),
-            "error": self._error(run.error) if run.error is not None else None,
-            "nan": self._nan(),
-        }
-
-    def _nan(self) -> Message | None:
-        return None if self.nan is None else nan_message(self.nan, self.watch.graph)
-
-    def _loop_state(self, shown: Shown) -> Message | None:
-        """Of steps that a loop of the user's own makes."""
-        assert shown.fetched is not None
-        steps, is_going_on = self.watch.steps(), shown.fetched.is_going_on
-        rate = shown.curves.rate if is_going_on else 0.0
-        if not steps and self.watch.error is None:
-            return None
-        last = {name: values[-1] for name, values in shown.fetched.history.items() if values}
-        return {
-            "id": shown.id, "name": self.subject.name, "state": "running" if is_going_on else "ready",
-            "step": steps, "steps": None, "seconds": None, "rate": rate, "eta": None, "last": last,
-            "error": self._error(None), "nan": self._nan(),
-        }  # fmt: skip
-
-    def _error(self, error: BaseException | None) -> Message | None:
-        """What went wrong, with the op and the line where the engine knows them."""
-        told = self.watch.error
-        if error is None and (told is None or told.step < self.watch.steps()):
-            return None  # steps after it went well
-        text = str(error) or type(error).__name__ if error is not None else told.text if told is not None else ""
-        if (node := getattr(error, "node", None)) is not None:
-            places = self.watch.graph.places
-            place = str(places[node.place]) if node.place < len(places) else None
-            return {"text": text, "op": node.type, "device": place, "site": str(node.site) if node.site else None}
-        is_same = told is not None and (error is None or told.text == text)
-        return {
-            "text": text,
-            "op": told.op if told is not None and is_same else None,
-            "device": str(told.place) if told is not None and is_same and told.place is not None else None,
-            "site": str(told.site) if told is not None and is_same and told.site is not None else None,
-        }
+        shown = self.shown[-1]
+        if shown.run is None:
+            return loop_message(shown, self.subject.name, self.watch, self.nan)
+        return run_message(shown, shown.run, self.controls.of_run(shown.run), self.watch, self.nan)
 
     # Commands
 
