@@ -250,6 +250,14 @@ def test_a_hook_that_writes_to_a_gradient_changes_no_other() -> None:
     assert silent.grad.tolist() == [0.0]
 
 
+def test_hooks_stay_though_nobody_keeps_their_handles() -> None:
+    x = paddle.to_tensor([1.0], stop_gradient=False)
+    for _ in range(4):
+        x.register_hook(lambda g: g * 10)
+    x.backward()
+    assert x.grad.tolist() == [10000.0]
+
+
 def test_a_deep_copy_has_neither_gradient_nor_hooks() -> None:
     w = paddle.create_parameter([2], "float32")
     seen: list[Any] = []

@@ -1,5 +1,6 @@
 """What cannot be recorded is refused, with the line; nothing is left behind."""
 
+import contextlib
 import inspect
 import random
 import re
@@ -85,9 +86,23 @@ def drawing_in_python(x: Any) -> Any:  # here
     return x * random.random()
 
 
+def going_on(x: Any) -> Any:
+    try:
+        scale = float(x.mean())  # here
+    except Exception:
+        scale = 1.0
+    return x * scale
+
+
+def suppressing(x: Any) -> Any:
+    with contextlib.suppress(TypeError):
+        x = x * int(x.sum())  # here
+    return x
+
+
 FUNCTIONS = [
     branching, looping, printing, formatting, asking, reading, choosing, assigning, adding_in_place, hooking, counting,
-    appending, drawing, drawing_in_python,
+    appending, drawing, drawing_in_python, going_on, suppressing,
 ]  # fmt: skip
 
 

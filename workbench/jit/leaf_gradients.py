@@ -16,7 +16,8 @@ import numpy as np
 from workbench.autodiff.backward import append_backward
 from workbench.dygraph.overwrites import clock, write_since
 from workbench.dygraph.tensor.tensor import Tensor
-from workbench.errors import PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, PreconditionNotMet, Unimplemented
+from workbench.framework.gradmode import recording_gradients
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, OPTIMIZE
@@ -114,7 +115,10 @@ class LeafGradients:
         self.losses.append(loss.name)
         tensors = {each.variable.name: each.tensor for each in self._bindings}
         for parameter, gradient in pairs:
-            self._add(tensors[parameter.name], wrap(gradient))
+            tensor = tensors[parameter.name]
+            with self._program.role_guard(BACKWARD):
+                arriving = through_hooks(tensor, wrap(gradient))
+            self._add(tensor, arriving)
 
     def _add(self, tensor: Tensor, gradient: Tensor) -> None:
         if id(tensor) not in self.by_tensor:
@@ -162,6 +166,24 @@ class LeafGradients:
                 target = self._bindings.bound(after).variable
                 self._program.global_block().append_op(ASSIGN.type, inputs={"X": left.name}, outputs={"Out": target})
             each.after = after
+
+
+def through_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
+    """What the hooks of a tensor make of its gradient.
+
+    Raises:
+        InvalidArgument: something of another shape.
+    """
+    for hook in list((tensor._hooks or {}).values()):
+        with recording_gradients.replaced(False):
+            changed = hook(gradient)
+        if changed is not None and changed.shape != gradient.shape:
+            raise InvalidArgument(
+                "a hook returns a gradient like the one it is given, or None\n"
+                f"  expected: shape {gradient.shape}\n  got:      shape {changed.shape}\n  at {caller()}"
+            )
+        gradient = gradient if changed is None else changed
+    return gradient
 
 
 def _is_zero(grad: Tensor) -> bool:

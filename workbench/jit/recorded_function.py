@@ -154,6 +154,8 @@ class RecordedFunction:
             ]
             args, kwargs = given.replaced(arguments)
             outputs = self._function(*args, **kwargs)
+            if recorder.refused:  # and the function has gone on without it
+                raise recorder.refused[0]
             recorder.leaf_gradients.keep()
         return [argument.name for argument in arguments], outputs
 
@@ -172,7 +174,7 @@ class RecordedFunction:
         Raises:
             NeedsValue: it changed something outside, or drew random numbers outside of tensors.
         """
-        for change in surroundings.changes():
+        for change in [*surroundings.changes(), *surroundings.progress.changes()]:
             site = surroundings.site_of_change(change.name) or _site_of(self._function)
             raise NeedsValue(
                 f"the function changes {change.name}, which only Python does: a run of what is recorded would not\n"

@@ -134,7 +134,8 @@ class RecordedStep(Debugging):
     def _traits_of_now(self) -> list[Any]:
         """What updates and gradients of the tensors depend on beside their values."""
         tensors = [each.tensor for each in self.bindings]
-        return [t.traits if isinstance(t, EagerParamBase) else t.stop_gradient for t in tensors]
+        own = [t.traits if isinstance(t, EagerParamBase) else t.stop_gradient for t in tensors]
+        return [*own, *[list((t._hooks or {}).values()) for t in tensors]]
 
     def reason(self) -> str:
         """Why it does not fit any more, in words."""
@@ -143,7 +144,7 @@ class RecordedStep(Debugging):
         if changes:
             return ", ".join(changes[:3])
         if self._traits != self._traits_of_now():
-            return "a parameter was frozen or thawed, or has another rate, decay or clip"
+            return "a parameter was frozen or thawed, or has another rate, decay or clip, or other hooks"
         if not all(each.fits() for each in self._gradients):
             return "gradients that were there are now left, or the other way round"
         return "a tensor it works on has another shape or dtype"

@@ -23,10 +23,10 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.jit.averaging import Averaging, ProcessExchange
-from workbench.jit.leaf_gradients import LeafGradients
+from workbench.jit.leaf_gradients import LeafGradients, through_hooks
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
-from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
+from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue, refusals
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
 from workbench.jit.values.raw_arrays import raw_arrays_told
 from workbench.ops.tensor.assign import ASSIGN
@@ -41,7 +41,7 @@ class CaptureRecorder:
         bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
         averaging: whose gradients are means over processes.
         optimizers: those that have updated something. reads: values of tensors that Python looks at.
-        is_open: the function is still running.
+        is_open: the function is still running. refused: what it was refused so far.
     """
 
     name = "capture"
@@ -57,12 +57,16 @@ class CaptureRecorder:
         self.optimizers: list[Any] = []
         self.reads = PythonReads(self.bindings.has_memory_of)
         self.is_open = True
+        self.refused: list[NeedsValue] = []
         self._names = names.current()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
-        with program_guard(self.program, self.startup), recording(self), self._names_of_all(), raw_arrays_told():
+        with (
+            program_guard(self.program, self.startup), recording(self), self._names_of_all(), raw_arrays_told(),
+            refusals.replaced(self.refused),
+        ):  # fmt: skip
             token = witness.set(self.reads)
             try:
                 yield
@@ -216,7 +220,8 @@ class CaptureRecorder:
                 [self.variable(t) for t in targets], [self.variable(t) for t in inputs], first,
                 {self.variable(t).name for t in blocked},
             )  # fmt: skip
-        return [None if v is None else self._wrapped(v, create_graph) for v in grads]
+        wrapped = [None if v is None else self._wrapped(v, create_graph) for v in grads]
+        return [None if g is None else through_hooks(tensor, g) for tensor, g in zip(inputs, wrapped, strict=True)]
 
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""

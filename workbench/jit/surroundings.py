@@ -3,15 +3,19 @@
 What Python reads - globals, variables of enclosing functions, attributes of layers and of modules - is part of what was
 recorded. It is found in the code of the function and of all functions of the user that it leads to. A change of it is
 noticed before the next run; a change made by the function itself cannot be recorded, and is refused.
+
+What is called with which objects is not known before the function runs. So of an object that is handed on - to a call,
+a container, another name - everything is looked at that some code of the user's reads by its name.
 """
 
 from __future__ import annotations
 
 import dis
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from io import IOBase
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,12 +23,20 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
+from workbench.jit.values.captured_tensor import NeedsValue
+from workbench.jit.values.code_reads import attribute_names, chains
+from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
+from workbench.jit.values.progress import Progress, is_varying
 from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
+from workbench.optimizer.lr import LRScheduler
+from workbench.optimizer.optimizer import Optimizer
 
-_MANY = 256  # entries of a container beyond which only the container itself is looked at
+_MANY = 4096  # entries of a container beyond which only the container itself is looked at
 _MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _HOOKS = "_forward_pre_hooks", "_forward_post_hooks"
 _LARGE = 1 << 14  # bytes of an array beyond which it is not looked at before every run
+_NOT_OPERATORS = frozenset({"__init__", "__new__", "__del__", "__repr__", "__init_subclass__", "__class_getitem__"})
+_RATES = frozenset({"get_lr", "last_lr", "last_epoch"})
 
 
 class Surroundings:
@@ -32,6 +44,12 @@ class Surroundings:
 
     Args:
         function: any callable. args: what it is called with, by parameter: objects that are no tensors lead on.
+
+    Attributes:
+        progress: what it must leave where it is, and need not find there again.
+
+    Raises:
+        NeedsValue: it reads from an iterator, which goes on where Python reads it.
     """
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
@@ -40,12 +58,17 @@ class Surroundings:
         self._codes: dict[tuple[CodeType, int], FunctionType | None] = {}
         self._libraries: set[str] = set()
         self._seen: dict[int, Any] = {}
+        self.progress = Progress()
+        self._names: dict[str, None] = {}
+        self._handed_on: dict[int, tuple[str, Any]] = {}
         self._found(getattr(function, "__name__", "function"), function)
+        start = getattr(function, "__func__", function)
         for name, value in args.items():
             self._found(name, value)
-        start = getattr(function, "__func__", function)
+            self._hand_on(name, value, _site_of(start))
         if isinstance(start, FunctionType):
             self._read(start, dict(args))
+        self._follow_handed_on()
 
     def changes(self) -> list[Change]:
         """What is not as it was."""
@@ -64,7 +87,7 @@ class Surroundings:
     @property
     def may_draw(self) -> bool:
         """Whether something is called that might draw random numbers, for all that is known of it."""
-        return any(not _draws_nothing(module) for module in self._libraries)
+        return any(not draws_nothing(module) for module in self._libraries)
 
     def site_of_change(self, name: str) -> Site | None:
         """Where the code that was read stores to a name."""
@@ -83,10 +106,16 @@ class Surroundings:
 
     def _found(self, label: str, value: Any) -> None:
         """Something that is read: look at what it leads to."""
-        self._libraries.update(_library_names(value))
-        if isinstance(value, (*PLAIN, Tensor, type, BuiltinFunctionType)) or id(value) in self._seen:
+        self._libraries.update(library_names(value))
+        if isinstance(value, (*PLAIN, type, BuiltinFunctionType)) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
+        self.progress.note(label, value)
+        if isinstance(value, Tensor):
+            for hook in list((value._hooks or {}).values()):
+                self._found(f"a hook of {label}", hook)
+        if isinstance(value, Optimizer):
+            self._found(f"the schedule of {label}", value._learning_rate)
         if isinstance(value, MethodType):
             self._found(label.rpartition(".")[0] or label, value.__self__)
             self._read(value.__func__, _first_argument(value.__func__, value.__self__))
@@ -97,7 +126,8 @@ class Surroundings:
         elif isinstance(value, partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._found(label, part)
-        elif isinstance(value, list | tuple | dict | set):
+                self._hand_on(label, part, _site_of(value.func))
+        elif isinstance(value, list | tuple | dict | set | deque):
             self._found_container(label, value)
         elif isinstance(value, np.ndarray):
             self._found_array(label, value)
@@ -109,25 +139,32 @@ class Surroundings:
 
     def _found_container(self, label: str, value: Any) -> None:
         if len(value) > _MANY:
+            self._tell_unwatched(f"{label}, a {type(value).__name__} of {len(value)} entries", "entries")
             return
         if not isinstance(value, tuple):
             self._containers[id(value)] = ContainerWatch(label, value)
         for part in entries(value):
-            self._found(label, part)
+            if not isinstance(part, PLAIN):
+                self._found(label, part)
+                self._hand_on(f"an entry of {label}", part, None)
 
     def _found_array(self, label: str, array: np.ndarray) -> None:
         if array.nbytes <= _LARGE:
             self._containers[id(array)] = ArrayWatch(label, array)
         elif array.flags.writeable:
-            tell(
-                f"{label}, an array of {array.nbytes} bytes, is read from outside of the function that is recorded: "
-                "every run sees the numbers of now; pass it as an argument if they change"
-            )
+            self._tell_unwatched(f"{label}, an array of {array.nbytes} bytes", "numbers")
+
+    def _tell_unwatched(self, what: str, content: str, site: Site | None = None) -> None:
+        where = "" if site is None else f"\n  at {site}"
+        tell(
+            f"{what}, is read from outside of the function that is recorded: every run sees the {content} of now; pass "
+            f"it as an argument if they change{where}"
+        )
 
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
-        is_own = is_ours(_file_of(type(layer)))
+        is_own = is_ours(file_of(type(layer)))
         for name, value in attributes.items():
             if isinstance(value, PLAIN):
                 self._watch(f"{label}.{name}", attributes, name)
@@ -152,7 +189,7 @@ class Surroundings:
         """Follow what a function of the user reads."""
         function = getattr(function, "__wrapped__", function)
         code = getattr(function, "__code__", None)
-        if code is None or is_ours(code.co_filename) or _is_library(function.__globals__):
+        if code is None or is_ours(code.co_filename) or is_library(function.__globals__):
             return
         key = code, id(next(iter(known.values()), None))
         if key in self._codes:
@@ -162,53 +199,107 @@ class Surroundings:
         if function.__defaults__:
             read = partial(getattr, function, "__defaults__")
             self.watched.add(f"the defaults of {function.__name__}", (id(function), "defaults"), read)
+        if function.__kwdefaults__:
+            read = partial(getattr, function, "__kwdefaults__")
+            self.watched.add(f"the defaults of {function.__name__}", (id(function), "kwdefaults"), read)
+            self._found(f"the defaults of {function.__name__}", function.__kwdefaults__)
         for value in function.__defaults__ or ():
             self._found("default", value)
+            self._hand_on("default", value, _site_of(function))
         self._read_code(code, function.__globals__, cells, dict(known))
 
     def _read_code(
         self, code: CodeType, outside: dict[str, Any], cells: Mapping[str, Any], known: dict[str, Any]
     ) -> None:
-        for root, path, stored in _chains(code):
-            kind, name = root
-            if kind == "global":
-                if name not in outside:
-                    continue
-                if self._watch(name, outside, name):
-                    self._found(name, outside[name])
-                value: Any = outside[name]
-            elif kind == "cell" and name in cells:
-                cell = cells[name]
-                if _content(cell) is MISSING:
-                    continue
-                if self.watched.add_cell(name, cell):
-                    self._found(name, _content(cell))
-                value = _content(cell)
-            elif name in known:
-                value = known[name]
-            else:
+        self._names.update(dict.fromkeys(attribute_names(code)))
+        for chain in chains(code):
+            value = self._value_of(chain.kind, chain.name, outside, cells, known)
+            if value is MISSING:
                 continue
-            self._libraries.update(_library_names(value, path))
-            value = self._follow(name, value, path)
-            if stored is not None and value is not MISSING:
-                known[stored] = value
+            self._libraries.update(library_names(value, chain.path))
+            value = self._follow(chain.name, value, chain.path)
+            if value is MISSING:
+                continue
+            if chain.stored is not None:
+                known[chain.stored] = value
+            self._hand_on(chain.text, value, Site(code.co_filename, chain.line))
         self._libraries.update(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 self._codes[inner, 0] = None
                 self._read_code(inner, outside, cells, known)
 
+    def _value_of(
+        self, kind: str, name: str, outside: dict[str, Any], cells: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> Any:
+        """What code finds under a name; it is watched from now on if it is from outside."""
+        if kind == "global" and name in outside:
+            if self._watch(name, outside, name):
+                self._found(name, outside[name])
+            return outside[name]
+        if kind == "cell" and name in cells:
+            cell = cells[name]
+            if (content := _content(cell)) is not MISSING and self.watched.add_cell(name, cell):
+                self._found(name, content)
+            return content
+        return known.get(name, MISSING) if kind != "global" else MISSING
+
+    # What is handed on, nobody knows to what
+
+    def _hand_on(self, label: str, value: Any, site: Site | None) -> None:
+        """An object that other code gets hold of: the names that code reads may be its attributes."""
+        if is_varying(value):
+            self._tell_unwatched(f"{label}, which gives something else at another time", "values", site)
+        if isinstance(value, (*PLAIN, Tensor, FunctionType, BuiltinFunctionType, MethodType, np.ndarray)):
+            return
+        if hasattr(type(value), "__next__") and not isinstance(value, IOBase):
+            raise NeedsValue(
+                f"{label} is an iterator, which goes on when Python reads from it: every run of what is recorded would "
+                f"see what it gave now\n  read from it outside of the function, and pass that as an argument"
+                + ("" if site is None else f"\n  at {site}")
+            )
+        if id(value) not in self._handed_on and not _is_closed(value):
+            self._handed_on[id(value)] = label, value
+
+    def _follow_handed_on(self) -> None:
+        """Look at all the attributes that are read somewhere, until nothing new comes up."""
+        looked_at: set[tuple[int, str]] = set()
+        while True:
+            for key, (_, value) in list(self._handed_on.items()):
+                if (key, "") not in looked_at:
+                    looked_at.add((key, ""))
+                    self._read_operators(value)
+            pairs = [(key, name) for key in self._handed_on for name in self._names if (key, name) not in looked_at]
+            if not pairs:
+                return
+            for key, name in pairs:
+                label, value = self._handed_on[key]
+                looked_at.add((key, name))
+                content = self._follow(label, value, [name])
+                if content is not MISSING:
+                    self._hand_on(f"{label}.{name}", content, None)
+
+    def _read_operators(self, value: Any) -> None:
+        """What `value[key]`, `len(value)`, `with value:` and the like call."""
+        for base in type(value).__mro__:
+            for name, member in list(vars(base).items()):
+                if isinstance(member, FunctionType) and name.startswith("__") and name not in _NOT_OPERATORS:
+                    self._read(member, _first_argument(member, value))
+
     def _follow(self, label: str, value: Any, path: Sequence[str]) -> Any:
         """Attributes that are read, one of another."""
         for name in path:
             if isinstance(value, ModuleType):
-                if _is_library(vars(value)):
+                if is_library(vars(value)):
                     return getattr(value, name, MISSING)
                 space: Mapping[str, Any] = vars(value)
-            elif isinstance(value, Tensor) or not hasattr(value, "__dict__"):
+            elif isinstance(value, Tensor):
+                return MISSING
+            elif isinstance(value, Optimizer | LRScheduler) and name in _RATES:
+                self._watch_rate(label, value)
                 return MISSING
             else:
-                space = vars(value)
+                space = getattr(value, "__dict__", {})
             followed = space.get(name, MISSING)
             if followed is MISSING and not isinstance(value, ModuleType):
                 return self._follow_class(label, value, name)
@@ -218,74 +309,40 @@ class Surroundings:
             value = followed
         return value
 
+    def _watch_rate(self, label: str, value: Any) -> None:
+        """The learning rate, which Python reads."""
+        read = value.get_lr if isinstance(value, Optimizer) else partial(getattr, value, "last_lr")
+        self.watched.add(f"the learning rate of {label}", (id(value), "rate"), read)
+
     def _follow_class(self, label: str, value: Any, name: str) -> Any:
         """An attribute an object has from its class: a method, a property, a constant."""
         owner = value if isinstance(value, type) else type(value)
         for base in owner.__mro__:
             member = vars(base).get(name, MISSING)
-            if member is MISSING or is_ours(_file_of(base)):
+            if member is MISSING or is_ours(file_of(base)):
                 continue
             if isinstance(member, FunctionType):
                 self._read(member, _first_argument(member, value))
             elif isinstance(member, property) and member.fget is not None:
                 self._read(member.fget, _first_argument(member.fget, value))
+            elif isinstance(member, MemberDescriptorType):
+                return self._follow_slot(label, value, name)
             elif self._watch(f"{base.__name__}.{name}", vars(base), name):
                 self._found(f"{base.__name__}.{name}", member)
             return member if isinstance(member, PLAIN) else MISSING
         return MISSING
 
-
-_Chain = tuple[tuple[str, str], list[str], str | None]
-
-
-def _chains(code: CodeType) -> Iterator[_Chain]:
-    """What code reads: (kind and name of where it begins, attributes, the local variable it is stored in)."""
-    root: tuple[str, str] | None = None
-    path: list[str] = []
-    for step in dis.get_instructions(code):
-        name = step.opname
-        if root is not None and name in ("LOAD_ATTR", "LOAD_METHOD"):
-            path.append(step.argval)
-            continue
-        if name in ("PUSH_NULL", "PRECALL", "CACHE", "NOP", "RESUME"):
-            continue
-        if root is not None:
-            yield root, path, step.argval if name == "STORE_FAST" else None
-        root, path = None, []
-        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
-            root = "global", step.argval
-        elif name in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
-            root = "cell", step.argval
-        elif name in ("LOAD_FAST", "LOAD_FAST_CHECK"):
-            root = "local", step.argval
-    if root is not None:
-        yield root, path, None
+    def _follow_slot(self, label: str, value: Any, name: str) -> Any:
+        read = partial(getattr, value, name, MISSING)
+        content = read()
+        if self.watched.add(f"{label}.{name}", (id(value), name), read):
+            self._found(f"{label}.{name}", content)
+        return content
 
 
 def is_layer(value: Any) -> bool:
     """Whether a value is a layer."""
     return hasattr(value, "_sub_layers") and hasattr(type(value), "forward")
-
-
-def _library_names(value: Any, path: Sequence[str] = ()) -> Iterator[str]:
-    """The name of a module that nobody changes, and of what is read of it; or of the module a value comes from."""
-    if isinstance(value, ModuleType):
-        if _is_library(vars(value)):
-            yield ".".join([value.__name__, *path])
-        return
-    made_by = getattr(value, "__self__", None)
-    owner: Any = value if isinstance(value, type | FunctionType) else type(value if made_by is None else made_by)
-    module = sys.modules.get(owner.__module__)
-    if module is not None and not isinstance(value, (*PLAIN, Tensor)) and _is_library(vars(module)):
-        yield f"{module.__name__}.{getattr(value, '__name__', '')}"
-
-
-def _draws_nothing(name: str) -> bool:
-    """Whether what is called so is known to leave the generators of `random` and `numpy.random` alone."""
-    first, *rest = name.split(".")
-    if first == "numpy":
-        return bool(rest) and "random" not in rest
-    return first == "workbench" or (first in sys.stdlib_module_names and first != "random")
 
 
 def _first_argument(function: Any, value: Any) -> dict[str, Any]:
@@ -301,16 +358,19 @@ def _content(cell: Any) -> Any:
 
 
 def _is_users(value: Any) -> bool:
-    return not is_ours(_file_of(type(value)))
+    return not is_ours(file_of(type(value)))
 
 
-def _file_of(owner: type) -> str:
-    return str(getattr(sys.modules.get(owner.__module__), "__file__", "") or "")
+def _is_closed(value: Any) -> bool:
+    """Whether an object has no attributes a user might set, or too many to be anybody's settings: of a library."""
+    if isinstance(value, ModuleType):
+        return is_library(vars(value))
+    if isinstance(value, Optimizer | LRScheduler):
+        return False
+    owner = value if isinstance(value, type) else type(value)
+    return is_ours(file_of(owner)) or (owner.__module__ == "builtins" and owner is value)
 
 
-def _is_library(names: Mapping[str, Any]) -> bool:
-    """Whether a namespace is that of a module nobody changes: workbench's own, or an installed one."""
-    file = str(names.get("__file__") or "")
-    if not file:
-        return names.get("__name__") != "__main__" and names.get("__spec__") is not None
-    return is_ours(file) or "site-packages" in file or "/lib/python3" in file
+def _site_of(function: Any) -> Site | None:
+    code = getattr(function, "__code__", None)
+    return None if code is None else Site(code.co_filename, code.co_firstlineno)

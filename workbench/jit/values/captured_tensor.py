@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol
 from workbench.dygraph.kinds import kind_like
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import Unimplemented
+from workbench.framework.current import Current
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 
@@ -19,7 +20,19 @@ _FOR_VALUES = (
 
 
 class NeedsValue(Unimplemented, TypeError):
-    """Python asked for a value that is there only when what is recorded is run; `float()` raises TypeErrors."""
+    """Python asked for a value that is there only when what is recorded is run; `float()` raises TypeErrors.
+
+    Who records is told of every one: where the function goes on behind an `except`, what it does then is not what it
+    would do with the value.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        if (told := refusals.get()) is not None:
+            told.append(self)
+
+
+refusals: Current[list[NeedsValue] | None] = Current("workbench_refusals", None)
 
 
 class BranchOnValue(NeedsValue):

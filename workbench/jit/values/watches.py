@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from operator import methodcaller
+from operator import is_, methodcaller
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -104,6 +104,8 @@ class ContainerWatch:
     def is_unchanged(self) -> bool:
         """Whether it has the entries it had."""
         now = entries(self._container)
+        if len(now) == len(self._kept) and all(map(is_, now, self._kept)):
+            return True
         return len(now) == len(self._kept) and all(
             a is b or (is_plain(a) and type(a) is type(b) and a == b) for a, b in zip(now, self._kept, strict=True)
         )

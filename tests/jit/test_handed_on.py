@@ -1,0 +1,219 @@
+"""Objects that code gets hold of in ways nobody can follow: a change of them is noticed as one of a global is."""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.framework.notice import Notice
+
+
+class Settings:
+    """Something with a factor, and the ways Python has of asking for it."""
+
+    shared = 1.0
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def times(self, x: Any) -> Any:
+        return x * self.factor
+
+    def __getitem__(self, key: str) -> float:
+        return self.factor
+
+    def __len__(self) -> int:
+        return int(self.factor)
+
+    def __enter__(self) -> float:
+        return self.factor
+
+    def __exit__(self, *raised: Any) -> None:
+        pass
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+
+def helped(x: Any, given: Any) -> Any:
+    return x * given.factor
+
+
+def helped_by_method(x: Any, given: Any) -> Any:
+    return given.times(x)
+
+
+def entered(x: Any, given: Any) -> Any:
+    with given as factor:
+        return x * factor
+
+
+def keyword(x: Any, *, factor: float = 1.0) -> Any:
+    return x * factor
+
+
+def slotted() -> Any:
+    given = Slotted()
+    given.factor = 1.0
+    return given
+
+
+def changed(given: Any, factor: float) -> None:
+    given.factor = factor
+
+
+World = tuple[Callable[[Any], Any], Callable[[float], Any]]  # a function, and what changes the factor it reads
+
+
+def world(
+    function: Callable[[Any, Any], Any],
+    make: Callable[[], Any] = Settings,
+    change: Callable[[Any, float], Any] = changed,
+) -> Callable[[], World]:
+    def begin() -> World:
+        given = make()
+        return lambda x: function(x, given), functools.partial(change, given)
+
+    return begin
+
+
+WORLDS = {
+    "argument of another function": world(helped),
+    "method of it": world(helped_by_method),
+    "slot": world(helped, slotted),
+    "namespace": world(helped, lambda: types.SimpleNamespace(factor=1.0)),
+    "entry of a list": world(lambda x, g: x * g[0].factor, lambda: [Settings()], lambda g, k: changed(g[0], k)),
+    "bound by partial": world(
+        lambda x, p: p(x), lambda: functools.partial(lambda g, x: x * g.factor, Settings()),
+        lambda p, k: changed(p.args[0], k),
+    ),
+    "getattr": world(lambda x, g: x * getattr(g, "factor")),  # noqa: B009
+    "x[...]": world(lambda x, g: x * g["factor"]),
+    "len": world(lambda x, g: x * float(len(g))),
+    "with": world(entered),
+    "class": world(
+        helped, lambda: type("Own", (), {"factor": 1.0})
+    ),
+    "deque": world(lambda x, d: x * d[-1], lambda: deque([1.0], maxlen=1), deque.append),
+    "long list": world(lambda x, g: x * g[900], lambda: [1.0] * 1000, lambda g, k: g.__setitem__(900, k)),
+    "optimizer's rate": world(
+        lambda x, o: x * o.get_lr(), lambda: wb.optimizer.SGD(1.0, parameters=[wb.create_parameter([1], "float32")]),
+        lambda o, k: o.set_lr(k),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_change_is_noticed(name: str) -> None:
+    function, change = WORLDS[name]()
+    captured, x = wb.jit.capture(function), wb.to_tensor([1.0, 2.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        for factor in (2.0, 2.0, 3.0):
+            change(factor)
+            assert captured(x).tolist() == [factor, 2 * factor] == function(x).tolist()
+    assert captured.captures == 2
+
+
+def test_replaced_defaults_are_noticed() -> None:
+    function = types.FunctionType(keyword.__code__, globals(), "keyword")
+    function.__kwdefaults__ = {"factor": 2.0}
+    captured, x = wb.jit.capture(function), wb.to_tensor([1.0])
+    assert captured(x).tolist() == [2.0]
+    function.__kwdefaults__ = {"factor": 3.0}
+    with pytest.warns(Notice, match="defaults of keyword"):
+        assert captured(x).tolist() == [3.0]
+
+
+def test_attributes_that_no_code_reads_are_nobodys_business() -> None:
+    given = Settings()
+    captured = wb.jit.capture(lambda x: helped(x, given))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        for number in range(3):
+            given.unread = number
+            captured(wb.to_tensor([1.0]))
+    assert captured.captures == 1
+
+
+def numbers() -> Iterator[float]:
+    while True:
+        yield 2.0
+
+
+@pytest.mark.parametrize("make", [numbers, lambda: iter([2.0]), lambda: zip([2.0])], ids=["generator", "list", "zip"])
+def test_iterators_are_refused(make: Callable[[], Any]) -> None:
+    iterator = make()
+
+    def step(x: Any) -> Any:
+        return x * next(iterator)
+
+    with pytest.raises(wb.jit.NeedsValue, match=r"iterator is an iterator(.|\n)*test_handed_on.py, line"):
+        wb.jit.capture(step)(wb.to_tensor([1.0]))
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState, __import__("random").Random])
+def test_generators_of_ones_own_are_refused(make: Callable[[int], Any]) -> None:
+    generator = make(3)
+    captured = wb.jit.capture(lambda x: x * float(generator.random()))
+    with pytest.raises(wb.jit.NeedsValue, match="changes generator"):
+        captured(wb.to_tensor([1.0]))
+    quiet = wb.jit.capture(lambda x: x if generator else -x)
+    for _ in range(2):
+        generator.random()
+        quiet(wb.to_tensor([1.0]))
+    assert quiet.captures == 1
+
+
+def test_a_schedule_is_stepped_outside() -> None:
+    w = wb.create_parameter([1], "float32")
+    schedule = wb.optimizer.lr.StepDecay(0.5, 1)
+    sgd = wb.optimizer.SGD(schedule, parameters=[w])
+
+    def step(x: Any) -> Any:
+        (w * x).sum().backward()
+        sgd.step()
+        schedule.step()
+
+    with pytest.raises(wb.jit.NeedsValue, match="changes the schedule of sgd"):
+        wb.jit.capture(step)(wb.to_tensor([1.0]))
+
+
+def test_a_clock_is_told_of() -> None:
+    import time
+
+    with pytest.warns(Notice, match=r"time.perf_counter, which gives something else(.|\n)*test_handed_on.py, line"):
+        wb.jit.capture(lambda x: x * time.perf_counter())(wb.to_tensor([1.0]))
+
+
+def test_hooks_of_leaves_see_recorded_gradients() -> None:
+    w = wb.to_tensor([1.0, 1.0], stop_gradient=False)
+    w.register_hook(lambda g: g * 10)
+
+    @wb.jit.capture
+    def step(x: Any) -> Any:
+        (w * x).sum().backward()
+        (grad,) = wb.grad((w * x).sum(), w)
+        total = w.grad + grad
+        w.clear_grad()
+        return total
+
+    x = wb.to_tensor([1.0, 2.0])
+    assert step(x).tolist() == [20.0, 40.0]
+    assert step(x).tolist() == [20.0, 40.0]
+    handle = w.register_hook(lambda g: g + 1)
+    with pytest.warns(Notice, match="other hooks"):
+        total = step(x)
+    assert total.tolist() == [22.0, 42.0]
+    handle.remove()
+    assert step(x).tolist() == [20.0, 40.0]
+    assert step.captures == 2
