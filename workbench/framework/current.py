@@ -39,11 +39,17 @@ class Current(Generic[Kind]):
 
     Args:
         name: for debuggers. default: outside of all `with` bodies.
+
+    Attributes:
+        default: what is in force outside of all of them.
+        entered: gives the body that was entered last in this thread, which may have ended. As long as it gives the same
+            one and `is_outside`, the default is in force.
     """
 
     def __init__(self, name: str, default: Kind) -> None:
-        self._default = default
+        self.default = default
         self._inner: ContextVar[_Body | None] = ContextVar(name, default=None)
+        self.entered: Callable[[], object] = self._inner.get
 
     def get(self) -> Kind:
         """What is in force here: in the innermost body of this thread, else in the process."""
@@ -54,17 +60,21 @@ class Current(Generic[Kind]):
                 value: Kind = leaving.values[self]
                 return value
             body = body.outer
-        return self._default
+        return self.default
 
     def switch(self, new: Kind) -> Kind:
         """Put `new` in its place, within a body until its end; returns what it replaces."""
         old, body = self.get(), self._innermost()
         values = None if body is None else body.values()
         if body is None or values is None:
-            self._default = new
+            self.default = new
         else:
             values[self] = new
         return old
+
+    def is_outside(self) -> bool:
+        """Whether all bodies that were entered have ended."""
+        return self._innermost() is None
 
     def replaced(self, new: Kind) -> Replaced:
         """Have `new` in force inside the `with` body, in this thread (and its context) only."""

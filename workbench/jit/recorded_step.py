@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -18,8 +18,9 @@ from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
+from workbench.framework.current import Current
 from workbench.framework.gradmode import recording_gradients
-from workbench.framework.op.recorder import current_recorder
+from workbench.framework.op.recorder import recorder_in_force
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.program import Program
 from workbench.framework.values.place import CPUPlace
@@ -41,6 +42,7 @@ _array_of, _grad_of = attrgetter("array"), attrgetter("_grad")
 _kind_of, _stops = attrgetter("kind"), attrgetter("stop_gradient")
 _rate_of = attrgetter("_learning_rate")
 
+_in_force: tuple[Current[Any], ...] = (recorder_in_force, recording_gradients)
 _values = Scope()  # of which those of all recorded programs are kids: one step on tensors at a time
 
 
@@ -79,12 +81,14 @@ class RecordedStep(Debugging):
         losses = recorder.leaf_gradients.losses
         self.scope = Scope(_values)
         self._runner = engine_of(program, self.scope, places, losses[0] if losses else None, build, execution)
+        self._applied = self._runner.state.counter.data  # how many steps have been applied
         self._fill_scope(draws)
         self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
         self._rates = [each for each in self.bindings if each.variable.name in rates]
         self._is_ready = False
         self._expectation: Expectation | None = None
+        self._is_outside = False
         self._placed = -1
         self._plan: FeedPlan | None = None
         self._traits = self._traits_of_now()
@@ -176,8 +180,8 @@ class RecordedStep(Debugging):
         return self._execute(dict(zip(self._feeds, map(_array_of, tensors))))
 
     def _execute(self, feed: Any) -> list[Any]:
-        state = self._runner.state
-        done = state.steps
+        applied = self._applied
+        done = applied[0]
         try:
             results: list[Any] = self._runner.run(feed, self.fetches)
             writes, bindings = self._writes, self.bindings
@@ -187,7 +191,7 @@ class RecordedStep(Debugging):
                 self._note_run()
             return results
         except BaseException:  # Ctrl-C may come behind the commit, or behind the first half of the notes
-            undisturbed(self._note_run if state.steps != done else self._follow)
+            undisturbed(self._note_run if applied[0] != done else self._follow)
             raise
 
     def _note_run(self) -> None:
@@ -238,16 +242,17 @@ class RecordedStep(Debugging):
         gradients = [each for each in self._gradients if not each.clears]
         others = [each.tensor for each in self.bindings if not isinstance(each.tensor, EagerParamBase)]
         left = [each.tensor for each in gradients if not isinstance(each.tensor, EagerParamBase)]
-        if self._expectation is None:
+        is_outside = all(current.is_outside() for current in _in_force)
+        if self._expectation is None or is_outside is not self._is_outside:
+            self._is_outside = is_outside
             expectation = self._expecting(others, left)
             self._feed_of = expectation.compiled()
             self._expectation = expectation
         self._changes = ParameterChanges.count
         self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expectation.expect([
-            *self._surroundings.watched.kept, current_recorder(), recording_gradients.get(),
-            *map(_rate_of, self._optimizers), *map(_stops, others), *map(_grad_of, left),
-            *map(_kind_of, args), *map(_stops, args),
+            *self._surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),
+            *map(_stops, others), *map(_grad_of, left), *map(_kind_of, args), *map(_stops, args),
         ])  # fmt: skip
         self._containers = [*self._surroundings.containers, *self._values_read]
         self._is_ready = all(each.is_lasting for each in gradients)
@@ -257,8 +262,8 @@ class RecordedStep(Debugging):
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(self._feeds)
         self._surroundings.watched.expect_in(expectation)
-        expectation.add_result(current_recorder)
-        expectation.add_result(recording_gradients.get)
+        for current in _in_force:
+            expectation.add_current(current, self._is_outside)
         for optimizer in self._optimizers:
             expectation.add_attribute(optimizer, "_learning_rate")
         for tensor in others:
@@ -268,6 +273,10 @@ class RecordedStep(Debugging):
         expectation.add_attribute_of_all("kind")
         expectation.add_attribute_of_all("stop_gradient")
         return expectation
+
+    def _values_in_force(self) -> Iterator[Any]:
+        for current in _in_force:
+            yield from (current.entered(), current.default) if self._is_outside else (current.get(),)
 
     def feed_if_unchanged(self, args: Sequence[Any]) -> dict[str, Any] | None:
         """What is fed of such arguments if everything is as it was when it was settled; None if anything is not."""

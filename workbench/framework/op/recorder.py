@@ -61,13 +61,12 @@ class Recorder(Protocol):
         """An optimizer is about to update tensors, given with their gradients."""
 
 
-_default: Recorder | None = None
-_override: Current[Recorder | None] = Current("workbench_recorder", None)
+recorder_in_force: Current[Recorder | None] = Current("workbench_recorder", None)
 
 
 def current_recorder() -> Recorder:
     """The recorder in force: the innermost `recording`, else the process-wide mode."""
-    recorder = _override.get() or _default
+    recorder = recorder_in_force.get()
     if recorder is None:
         raise PreconditionNotMet("no recorder is installed; import workbench (not a sub-module alone)")
     return recorder
@@ -84,15 +83,14 @@ def zero_dim() -> bool:
 
 def set_mode(recorder: Recorder) -> None:
     """Make `recorder` the process-wide one (`enable_static`, `disable_static`)."""
-    global _default
-    _default = recorder
+    recorder_in_force.default = recorder
 
 
 def has_mode() -> bool:
     """Whether `set_mode` was ever called."""
-    return _default is not None
+    return recorder_in_force.default is not None
 
 
 def recording(recorder: Recorder) -> Replaced:
     """Use `recorder` inside the `with` body, in this thread (and its context) only."""
-    return _override.replaced(recorder)
+    return recorder_in_force.replaced(recorder)

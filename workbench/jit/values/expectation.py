@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from workbench.framework.current import Current
+
 Feeding = Callable[[Sequence[Any]], dict[str, Any] | None]
 
 
@@ -36,6 +38,14 @@ class Expectation:
         number = len(self._terms)
         self._names[f"n{number}"] = key
         self._add(f"{self._named(space)}[n{number}]")
+
+    def add_current(self, current: Current[Any], is_outside: bool) -> None:
+        """What is in force; where no `with` body is, that none is entered, and the default: two values."""
+        if is_outside:
+            self.add_result(current.entered)
+            self.add_attribute(current, "default")
+        else:
+            self.add_result(current.get)
 
     def add_attribute_of_all(self, attribute: str) -> None:
         """An attribute of every argument."""

@@ -47,7 +47,9 @@ class Progress:
 
 
 def _state_of(value: Any) -> Callable[[], Any] | None:
-    """What gives the state of a value; None if it is none that others move on."""
+    """What gives the state of a value; None if it is none that others move on, or everybody's generator."""
+    if value is random._inst or value is np.random.mtrand._rand:
+        return None
     if isinstance(value, random.Random):
         return value.getstate
     if isinstance(value, np.random.Generator):
