@@ -202,12 +202,14 @@ def bind(
     arenas: Mapping[int, DeviceMemory],
     scratch: dict[int, Scratch],
     programs: Programs | None = None,
+    written: ScopeWrites | None = None,
 ) -> Binding:
     """The binding of a plan.
 
     Args:
         scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
         programs: makes speculation and commit; if not given, rows are lowered one after the other.
+        written: of the plan that this one is filled in from, bound to the same storage.
 
     Raises:
         EnforceNotMet: an op cannot be prepared for its operands.
@@ -216,7 +218,7 @@ def bind(
     lowering = ground.lowering(plan, values, scratch)
     fed_places = _fed_places(plan, values, ground.inputs, ground.unread)
     speculative, commit = (programs or _lowered)(lowering)
-    writes = ground.writes(plan, values)
+    writes = ground.writes(plan, values) if written is None else written.of_other_places(values.place_of)
     is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
         plan, ground.replicas, dict(arenas), ground.pool, values, ground.storage(writes), fed_places, ground.draws,

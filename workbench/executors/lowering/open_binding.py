@@ -52,7 +52,8 @@ class OpenBinding:
         lowering.begin(plan.sizes)
         self._speculative = lowering.programs(form.rows, with_waits=True, apart=self._apart)
         self._commit = lowering.programs(form.commit, with_waits=False, apart=self._apart)
-        self._storage = ground.storage(ground.writes(form, values))
+        self._writes = ground.writes(form, values)
+        self._storage = ground.storage(self._writes)
         plan.close()
         self._scratch_ends = {
             thread: Formulas(plan.sizes, list(dict.fromkeys(scratch.ends)))
@@ -106,7 +107,7 @@ class OpenBinding:
             )
             return first, last
 
-        return bind(filled.plan, replace(self._ground, weights=weights), arenas, scratch, programs)
+        return bind(filled.plan, replace(self._ground, weights=weights), arenas, scratch, programs, self._writes)
 
     def _addresses(
         self, filled: Filled, arenas: Mapping[int, DeviceMemory], scratch: dict[int, Scratch]

@@ -96,8 +96,18 @@ class ScopeWrites:
         updated = _distinct([replicas.make(v.name, v.place) for node in plan.updates for v in node.writes])
         self.changed = changed_together(updated, replicated, plan.graph.devices)
         self.copied = _to_copy(plan, replicas, given, updated)
-        self.staged = [(place_of(value), tensor) for value, tensor in self.copied]
         self.aside = frozenset(value for value, _ in self.copied)
+        self._stage(place_of)
+
+    def _stage(self, place_of: Callable[[Value], Any]) -> None:
+        self.staged = [(place_of(value), tensor) for value, tensor in self.copied]
+
+    def of_other_places(self, place_of: Callable[[Value], Any]) -> ScopeWrites:
+        """The same of a plan that was filled in: its values are elsewhere, the scopes have not changed."""
+        other = ScopeWrites.__new__(ScopeWrites)
+        other.changed, other.copied, other.aside = self.changed, self.copied, self.aside
+        other._stage(place_of)
+        return other
 
 
 def _to_copy(

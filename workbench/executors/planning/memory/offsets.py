@@ -6,7 +6,7 @@ until the end of a step, has a place of its own.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,14 +53,15 @@ class PiecesInOrder:
         offsets, sizes = [0] * self._count, dict.fromkeys(range(devices), 0)
         rooms: dict[tuple[int, int], _Room] = {}
         for number, piece, room_of in self._pieces:
-            nbytes, offset = aligned(nbytes_of[number]), None
-            if room_of is not None:
-                room = rooms.setdefault(room_of, _Room())
-                room.give_back(piece.first)
-                offset = room.take(nbytes)
+            nbytes = aligned(nbytes_of[number])
+            room = None if room_of is None else rooms.get(room_of)
+            if room is None and room_of is not None:
+                room = rooms[room_of] = _Room()
+            offset = None if room is None else room.take(nbytes, piece.first)
             if offset is None:
-                offset, sizes[piece.place] = sizes[piece.place], sizes[piece.place] + nbytes
-            if room_of is not None:
+                offset = sizes[piece.place]
+                sizes[piece.place] += nbytes
+            if room is not None:
                 room.occupy(piece.last, offset, nbytes)
             offsets[number] = offset
         return Offsets(tuple(offsets), sizes)
@@ -76,7 +77,7 @@ class _Room:
     """Memory of one device that one thread uses again and again."""
 
     def __init__(self) -> None:
-        self._holes: list[tuple[int, int]] = []  # (offset, bytes)
+        self._holes: list[tuple[int, int]] = []  # (offset, bytes), in order; no two touch
         self._busy: list[tuple[int, int, int, int]] = []  # (until, number, offset, bytes)
         self._count = 0
 
@@ -84,29 +85,31 @@ class _Room:
         insort(self._busy, (until, self._count, offset, nbytes))
         self._count += 1
 
-    def give_back(self, now: int) -> None:
-        """What is not needed any more becomes holes."""
-        while self._busy and self._busy[0][0] < now:
-            _, _, offset, nbytes = self._busy.pop(0)
-            self._add_hole(offset, nbytes)
-
-    def take(self, nbytes: int) -> int | None:
-        """Bytes of the smallest hole that is large enough; None if there is no such."""
-        best = min((hole for hole in self._holes if hole[1] >= nbytes), key=lambda hole: hole[1], default=None)
-        if best is None:
+    def take(self, nbytes: int, now: int) -> int | None:
+        """Bytes of the smallest hole that is large enough, the first of several; None if there is no such."""
+        while self._busy and self._busy[0][0] < now:  # not needed any more
+            _, _, offset, size = self._busy.pop(0)
+            self._add_hole(offset, size)
+        best, least = -1, 0
+        for number, (_, size) in enumerate(self._holes):
+            if size >= nbytes and (best < 0 or size < least):
+                best, least = number, size
+        if best < 0:
             return None
-        self._holes.remove(best)
-        if best[1] > nbytes:
-            insort(self._holes, (best[0] + nbytes, best[1] - nbytes))
-        return best[0]
+        offset = self._holes[best][0]
+        if least > nbytes:
+            self._holes[best] = offset + nbytes, least - nbytes  # its place in the order is the same
+        else:
+            del self._holes[best]
+        return offset
 
     def _add_hole(self, offset: int, nbytes: int) -> None:
         """A new hole, joined with its neighbours."""
-        for hole in list(self._holes):
-            if hole[0] + hole[1] == offset:
-                offset, nbytes = hole[0], hole[1] + nbytes
-                self._holes.remove(hole)
-            elif offset + nbytes == hole[0]:
-                nbytes += hole[1]
-                self._holes.remove(hole)
-        insort(self._holes, (offset, nbytes))
+        holes = self._holes
+        at = bisect(holes, (offset, nbytes))
+        if at < len(holes) and offset + nbytes == holes[at][0]:
+            nbytes += holes.pop(at)[1]
+        if at and sum(holes[at - 1]) == offset:
+            holes[at - 1] = holes[at - 1][0], holes[at - 1][1] + nbytes
+        else:
+            holes.insert(at, (offset, nbytes))
