@@ -116,9 +116,8 @@ def test_tables_that_lead_outside_are_noticed(monkeypatch: Any) -> None:
             positions[0, column] += 4 * 8 * 20 * 3
             return positions, tile
 
-        monkeypatch.setattr(convolutions, "form_of", lambda geo: "pixels")
-        convolutions.convolve(Writer(), geo, x, w, out)  # type: ignore[arg-type]
+        convolutions.convolve(Writer(), geo, x, w, out, "pixels")  # type: ignore[arg-type]
         monkeypatch.setattr(convolutions, "pixel_positions", moved)
         with pytest.raises(OutOfReach):
-            convolutions.convolve(Writer(), geo, x, w, out)  # type: ignore[arg-type]
+            convolutions.convolve(Writer(), geo, x, w, out, "pixels")  # type: ignore[arg-type]
         assert name

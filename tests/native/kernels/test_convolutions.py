@@ -11,14 +11,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import kernels, run_inner_row, run_tape
-from workbench.executors.lowering.tape.conv import convolutions, together
-from workbench.executors.lowering.tape.conv.convolutions import (
-    convolve,
+from workbench.executors.lowering.tape.conv import costs, unfolding
+from workbench.executors.lowering.tape.conv.convolutions import convolve, filter_gradient, input_gradient
+from workbench.executors.lowering.tape.conv.forms import (
+    convolve_forms,
     filter_form_of,
-    filter_gradient,
+    filter_forms,
     form_of,
-    input_gradient,
-    suits_samples,
+    input_form_of,
+    input_forms,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
@@ -26,6 +27,9 @@ from workbench.runtime.native.tape import Tape
 
 GUARD = np.float32(-7.25)
 ERROR = 2e-5  # of the largest number of a result: the terms of a gradient cancel
+
+
+ONE = ((1, 1), (1, 1))
 
 
 class Writer:
@@ -107,7 +111,8 @@ def is_guarded(array: np.ndarray) -> bool:
     return bool((array.base[[0, 2]] == GUARD).all())
 
 
-def check(geo: Geometry) -> None:
+def check(geo: Geometry, form: str = "") -> None:
+    """In a form where that can be, else in the one that is chosen."""
     rng = np.random.default_rng(0)
     shapes: Any = (
         (geo.samples, geo.channels, geo.height, geo.width),
@@ -116,11 +121,12 @@ def check(geo: Geometry) -> None:
     )
     x, w, g = (rng.standard_normal(shape, np.float32) for shape in shapes)
     g_x, g_w, out = (guarded(np.full(shape, np.nan, np.float32)) for shape in shapes)
-    for write, *operands, result in (
-        (convolve, x, w, out), (input_gradient, g, w, g_x), (filter_gradient, x, g, g_w),
+    for write, possible, *operands, result in (
+        (convolve, convolve_forms, x, w, out), (input_gradient, input_forms, g, w, g_x),
+        (filter_gradient, filter_forms, x, g, g_w),
     ):  # fmt: skip
         writer: Any = Writer()
-        write(writer, geo, *operands, result)
+        write(writer, geo, *operands, result, form if form in possible(geo) else "")
         writer.run()
         assert is_guarded(result)
     for computed, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
@@ -176,9 +182,7 @@ def test_lanes_can_be_samples(
     geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
     if min(geo.out) < 1:
         return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolutions, "form_of", lambda geo: "samples" if suits_samples(geo) else "columns")
-        check(geo)
+    check(geo, "samples")
 
 
 @settings(max_examples=60, deadline=None)
@@ -191,11 +195,7 @@ def test_every_form_computes_the_same(
 ) -> None:
     """Also where another would be chosen."""
     geo = geometry(2, channels, image, kernels, kernel, pads=pads)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolutions, "form_of", lambda geo: form)
-        if kernel[1] in convolutions.COLUMNS or form == "columns":
-            patch.setattr(convolutions, "filter_form_of", lambda geo: form)
-        check(geo)
+    check(geo, form)
 
 
 @settings(max_examples=60, deadline=None)
@@ -215,49 +215,41 @@ def test_the_columns_of_samples_together(
     if min(geo.out) < 1:
         return
     with pytest.MonkeyPatch.context() as patch:
-        for choice in ("form_of", "products_of", "filter_form_of"):
-            patch.setattr(convolutions, choice, lambda geo: "together")
-        patch.setattr(together, "MOST_BYTES", most)
-        check(geo)
+        patch.setattr(unfolding, "MOST_BYTES", most)
+        check(geo, "together")
 
 
 @pytest.mark.parametrize(
-    ("geo", "form"),
+    ("geo", "chosen"),
     [
-        (geometry(32, 512, (2, 2), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
-        (geometry(8, 128, (8, 8), 256, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "together"),
-        (geometry(32, 128, (8, 8), 256, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "samples"),
-        (geometry(32, 16, (32, 32), 32, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "samples"),
-        (geometry(32, 64, (56, 56), 128, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), "columns"),
-        (geometry(8, 1024, (7, 7), 512, (1, 1)), "together"),
-        (geometry(32, 64, (16, 16), 128, (1, 1), strides=(2, 2)), "columns"),
-        (geometry(32, 1, (28, 28), 6, (5, 5), pads=((2, 2), (2, 2))), "pixels"),
-        (geometry(32, 6, (14, 14), 16, (5, 5)), "samples"),
-        (geometry(8, 6, (14, 14), 16, (5, 5)), "channels"),
-        (geometry(8, 8, (32, 32), 16, (3, 3), pads=((1, 1), (1, 1))), "pixels"),
-        (geometry(8, 64, (28, 28), 64, (3, 3), pads=((1, 1), (1, 1))), "channels"),
-        (geometry(8, 1, (28, 28), 1, (3, 3), pads=((1, 1), (1, 1)), groups=64), "pixels"),
-        (geometry(8, 64, (28, 28), 64, (1, 1)), "columns"),
-        (geometry(8, 64, (28, 28), 64, (3, 3), strides=(2, 2)), "columns"),
+        (geometry(32, 512, (2, 2), 512, (3, 3), pads=ONE), ("together", "together", "together")),
+        (geometry(8, 128, (8, 8), 256, (3, 3), (2, 2), ONE), ("together", "together", "together")),
+        (geometry(32, 16, (32, 32), 32, (3, 3), (2, 2), ONE), ("samples", "columns", "channels")),
+        (geometry(32, 256, (4, 4), 256, (3, 3), pads=ONE), ("samples", "samples", "channels")),
+        (geometry(32, 1, (28, 28), 6, (5, 5), pads=((2, 2), (2, 2))), ("pixels", "pixels", "pixels")),
+        (geometry(8, 6, (14, 14), 16, (5, 5)), ("channels", "pixels", "channels")),
+        (geometry(8, 64, (28, 28), 64, (3, 3), pads=ONE), ("channels", "channels", "channels")),
+        (geometry(8, 1, (28, 28), 1, (3, 3), pads=ONE, groups=64), ("pixels", "pixels", "pixels")),
+        (geometry(32, 256, (4, 4), 512, (1, 1), (2, 2)), ("together", "together", "together")),
+        (geometry(8, 512, (7, 7), 512, (1, 2), (1, 2), groups=2), ("columns", "columns", "columns")),
     ],
 )
-def test_the_form_that_is_chosen(geo: Geometry, form: str) -> None:
-    assert form_of(geo) == form
+def test_the_forms_that_are_chosen(geo: Geometry, chosen: tuple[str, str, str]) -> None:
+    assert (form_of(geo), input_form_of(geo), filter_form_of(geo)) == chosen
 
 
-@pytest.mark.parametrize(
-    ("geo", "form"),
-    [
-        (geometry(32, 512, (2, 2), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
-        (geometry(32, 256, (4, 4), 256, (3, 3), pads=((1, 1), (1, 1))), "channels"),
-        (geometry(2, 512, (7, 7), 512, (3, 3), pads=((1, 1), (1, 1))), "together"),
-        (geometry(32, 64, (2, 2), 64, (3, 3), pads=((1, 1), (1, 1))), "channels"),
-        (geometry(32, 256, (4, 4), 512, (1, 1), strides=(2, 2)), "together"),
-        (geometry(8, 8, (32, 32), 16, (3, 3), pads=((1, 1), (1, 1))), "channels"),
-    ],
-)
-def test_the_form_that_is_chosen_for_a_filter(geo: Geometry, form: str) -> None:
-    assert filter_form_of(geo) == form
+def test_everything_that_is_counted_takes_some_time() -> None:
+    """Of forms that are possible for some shape, and as much again where there is twice as much to do."""
+    seen = set()
+    for geo in (geometry(16, 32, (30, 30), 7, (3, 3), pads=ONE), geometry(16, 32, (31, 31), 48, (3, 3), (2, 2), ONE)):
+        twice = geo._replace(samples=32)
+        for possible, prefix in ((convolve_forms, ""), (input_forms, "input "), (filter_forms, "filter ")):
+            before, after = possible(geo), possible(twice)
+            assert before.keys() == after.keys()
+            for form, nanoseconds in before.items():
+                assert 1.8 * nanoseconds < after[form] < 2.01 * nanoseconds
+                seen |= {form, prefix + form}
+    assert seen >= costs.COUNTED.keys()
 
 
 def test_a_sum_does_not_depend_on_what_else_is_computed() -> None:

@@ -100,7 +100,7 @@ def weights_turned(geo: Geometry) -> tuple[np.ndarray, int, int]:
     return (o * geo.taps + (kh - 1 - i) * kw + kw - 1 - j).reshape(-1), kernels * geo.taps, kh * kw
 
 
-def _inside(geo: Geometry, axis: int, positions: Sequence[int]) -> tuple[int, int]:
+def inside(geo: Geometry, axis: int, positions: Sequence[int]) -> tuple[int, int]:
     """Rows (or columns) of a kernel that are in the image, not in its border, at some output position.
 
     The first, and one past the last; that is less where there are none.
@@ -115,14 +115,18 @@ def _inside(geo: Geometry, axis: int, positions: Sequence[int]) -> tuple[int, in
 def _tap_range(geo: Geometry, h: int) -> tuple[int, int]:
     """The taps of an output row that are not in the border above or below the image: the first, one past the last."""
     of_row = geo.taps // geo.kernel[0]
-    first, end = _inside(geo, 0, [h])
+    first, end = inside(geo, 0, [h])
     return first * of_row, end * of_row
 
 
-def useful(geo: Geometry) -> float:
-    """The share of taps along the width that are not in the border."""
-    counts = [max(end - first, 0) for first, end in (_inside(geo, 1, [w]) for w in range(geo.out[1]))]
-    return sum(counts) / (geo.kernel[1] * geo.out[1])
+def rows_inside(geo: Geometry) -> int:
+    """Rows of kernels that are not in the border, of all output rows together."""
+    return sum(max(end - first, 0) for first, end in (inside(geo, 0, [h]) for h in range(geo.out[0])))
+
+
+def columns_inside(geo: Geometry) -> int:
+    """The same of columns, along one output row."""
+    return sum(max(end - first, 0) for first, end in (inside(geo, 1, [w]) for w in range(geo.out[1])))
 
 
 def pixel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
@@ -180,17 +184,23 @@ def _blocks(geo: Geometry, height: int, width: int) -> Iterator[_Block]:
     """All output pixels by blocks of a size; at the end some are in a block twice."""
     for h in range(0, geo.out[0], height):
         hs = [min(h + i, geo.out[0] - 1) for i in range(height)]
-        rows = _inside(geo, 0, hs)
+        rows = inside(geo, 0, hs)
         for w in range(0, geo.out[1], width):
             ws = [min(w + i, geo.out[1] - 1) for i in range(width)]
-            yield _Block([(a, b) for a in hs for b in ws], rows, _inside(geo, 1, ws))
+            yield _Block([(a, b) for a in hs for b in ws], rows, inside(geo, 1, ws))
+
+
+def pixels_of_span(geo: Geometry) -> int:
+    """Of `channel_tile`: the size with the fewest in vain."""
+    width = geo.out[1]
+    return min((p for p in PIXELS if p <= width), key=lambda p: -(-width // p) * p)
 
 
 def channel_positions(geo: Geometry) -> tuple[np.ndarray, int]:
     """Spans of `channel_tile`, two rows by turns, and how many pixels each has; the last of a row overlaps."""
     _, columns = bordered(geo)
     height, width = geo.out
-    pixels = min((p for p in PIXELS if p <= width), key=lambda p: -(-width // p) * p)  # the fewest in vain
+    pixels = pixels_of_span(geo)
     positions = [
         [4 * (row * geo.strides[0] * columns + w), 4 * (row * width + w), *_tap_range(geo, row), pixels]
         for h in range(0, height, 2)
@@ -230,8 +240,17 @@ def pixel_parts(addresses: Mapping[str, int], geo: Geometry, vectors: int) -> np
     """By six where that leaves fewer behind, by four, and one by one."""
     kernels = geo.kernels // geo.groups
     names = {6: f"sums_pixels_6x{vectors}", 4: "sums_pixels_4x4", 1: "sums_pixels_1x8"}
-    split = _split(kernels, (4, 1) if kernels % 4 == 0 else (6, 4, 1))
-    return _parts(addresses, [(names[count], first, count, count) for first, count in split])
+    return _parts(addresses, [(names[count], first, count, count) for first, count in _by_height(kernels)])
+
+
+def _by_height(kernels: int) -> list[tuple[int, int]]:
+    return _split(kernels, (4, 1) if kernels % 4 == 0 else (6, 4, 1))
+
+
+def split_by_height(kernels: int) -> tuple[int, int]:
+    """How many output channels are in tiles of several, and how many in tiles of their own."""
+    low = sum(count for _, count in _by_height(kernels) if count == 1)
+    return kernels - low, low
 
 
 def channel_parts(addresses: Mapping[str, int], geo: Geometry, pixels: int) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""Convolutions as rows of a tape: which form each takes (see `kernels.conv`)."""
+"""Convolutions as rows of a tape: each takes the form `forms` chooses (see `kernels.conv`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ import numpy as np
 from workbench.executors.lowering.tape.conv import together
 from workbench.executors.lowering.tape.conv.convolution_tables import (
     LANES,
-    PIXELS,
     bordered,
     channel_parts,
     channel_positions,
@@ -24,10 +24,11 @@ from workbench.executors.lowering.tape.conv.convolution_tables import (
     sizes_of_lanes,
     taps_of,
     turned_round,
-    useful,
     weights_in_order,
     weights_turned,
 )
+from workbench.executors.lowering.tape.conv.forms import filter_form_of, form_of, input_form_of
+from workbench.executors.lowering.tape.conv.unfolding import block_rows, is_plain
 from workbench.executors.lowering.tape.math.sums import PARTIAL
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
@@ -44,27 +45,8 @@ from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.ops.conv.windows import NCHW, SAME, both_pads, extent
 from workbench.runtime.words import convolution as words
 
-BLOCK_BYTES = 256 << 10  # of unfolded windows: they stay in the second cache
-MOST_SUMS = 1 << 20  # bytes of parts of a filter's gradient
-LEAST_FILLED = 0.25  # of the lanes: below, micro-kernels are no better than products of columns
-
-# What micro-kernels reach of the processor's peak where nothing is in vain: loads are what holds them up
-PIXELS_SPEED, SAMPLES_SPEED = 0.75, 0.7
-ONE_CHANNEL, TWO_CHANNELS = 0.57, 0.7  # vectors of channels: a pixel is loaded for each fma, or for two of them
-TURNING = 20  # taps that would take as long as turning what goes in and what comes out
-LEAST = 0.17
-MOST_IMAGE, MOST_STRIDED = 1 << 20, 8 << 20  # bytes of sixteen samples of a group; where only products would be left
-MOST_SAMPLES = 0.75  # of the lanes
-# Of products of columns, as measured on one core with AVX-512, in large products' flops
-FEW_PIXELS, FILTER_BYTES = 64, 4 << 10  # of one sample; of the filter for each of them, which is read for every sample
-LARGE_FILTER = 1 << 20  # bytes: sums in registers for every one of its numbers leave the second cache
-UNFOLDING = 36  # output channels whose products take as long as unfolding
-PIXELS_IN_VAIN, FILTERS_IN_VAIN = 2, 50  # of micro-kernels of gradients: of every sample, and once
-
+MOST_BLOCKS, TERMS = 8, 512  # of a filter's gradient; terms in every number of a block, at least
 LARGE = 1 << 22  # terms in a filter's gradient, from which on it is made of blocks of samples
-MOST_BLOCKS, TERMS = 8, 512  # how many; terms in every number of a block, at least
-PRODUCTS = ("columns", "together")
-COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 
 
 # Rules
@@ -125,17 +107,21 @@ def _geometry(image: Any, filter: Any, out: Any, attrs: dict[str, Any]) -> Geome
     strides, dilations = tuple(attrs["strides"]), tuple(attrs["dilations"])
     spans = [extent(k, d) for k, d in zip(filter[2:], dilations, strict=True)]
     pads = both_pads(image[2:], spans, strides, attrs["paddings"], attrs["padding_algorithm"])
-    sizes: Any = (*image, filter[0], filter[2:], strides, dilations, pads, attrs["groups"], out[2:])
+    sizes: Any = (*map(index, image), index(filter[0]), filter[2:], strides, dilations, pads, attrs["groups"], out[2:])
     return Geometry(*sizes)
 
 
 # What a convolution is made of
 
 
-def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
-    """The convolution of `x` (n, c, h, w) with `w` (kernels, c / groups, kh, kw)."""
+def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, out: np.ndarray, form: str = "") -> None:
+    """The convolution of `x` (n, c, h, w) with `w` (kernels, c / groups, kh, kw).
+
+    Args:
+        form: one of `forms.convolve_forms`; if not given, the quickest.
+    """
     require_plain(x, w, out)
-    form = form_of(geo)
+    form = form or form_of(geo)
     if form == "together":
         together.convolve(writer, geo, x, w, out)
     elif form == "columns":
@@ -144,10 +130,12 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
         _by_tiles(writer, form, geo, weights_in_order(geo), x, w, out)
 
 
-def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
+def input_gradient(
+    writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarray, out: np.ndarray, form: str = ""
+) -> None:
     """The gradient of the input: where strides are 1 a convolution of `g` with the filter turned round."""
     require_plain(g, w, out)
-    form, turned = input_form_of(geo), turned_round(geo)
+    form, turned = form or input_form_of(geo), turned_round(geo)
     if form == "together":
         together.input_gradient(writer, geo, g, w, out)
     elif turned is None or form == "columns":
@@ -156,10 +144,12 @@ def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarr
         _by_tiles(writer, form, turned, weights_turned(geo), g, w, out)
 
 
-def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
+def filter_gradient(
+    writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray, form: str = ""
+) -> None:
     """The gradient of the filter: of blocks of samples, then added up."""
     require_plain(x, g, out)
-    form, samples = filter_form_of(geo), sample_blocks(geo)
+    form, samples = form or filter_form_of(geo), sample_blocks(geo)
     if form == "together":
         together.filter_gradient(writer, geo, x, g, out)
         return
@@ -220,85 +210,6 @@ def _add_up(writer: TapeWriter, parts: Any, out: np.ndarray) -> None:
         writer.row("sum_columns", parts, out, writer.temporary((PARTIAL,)), PARTIAL, 1, len(parts), out.size, 1)
 
 
-# Which form
-
-
-def form_of(geo: Geometry) -> str:
-    """The form of a convolution: lanes are "samples", "pixels" or output "channels", or see `products_of`.
-
-    1 x 1 kernels are products anyway. Otherwise columns are worth it only where registers would stay all but empty: the
-    BLAS is three times as slow with them as with large matrices. Neighbouring pixels are in neighbouring lanes only
-    where strides are 1; samples are in lanes wherever their pixels are.
-    """
-    if geo.kernel == (1, 1):
-        return products_of(geo)
-    if geo.strides[1] != 1:
-        return "samples" if suits_samples(geo) else products_of(geo)
-    kernels, width = geo.kernels // geo.groups, geo.out[1]
-    spans = max((_filled(width, p) for p in PIXELS if p <= width), default=0.0)
-    speeds = {
-        "channels": (TWO_CHANNELS if kernels > LANES else ONE_CHANNEL) * _filled(kernels, LANES) * spans * useful(geo),
-        "pixels": PIXELS_SPEED * _filled(width, LANES) * useful(geo),
-        "samples": SAMPLES_SPEED * geo.taps / (geo.taps + TURNING) if suits_samples(geo) else 0.0,
-    }
-    best = max(speeds, key=lambda form: speeds[form])
-    return best if speeds[best] >= LEAST else products_of(geo)
-
-
-def products_of(geo: Geometry) -> str:
-    """Whether products are those of the "columns" of each sample, or of many of them "together"."""
-    pixels = geo.out[0] * geo.out[1]
-    if geo.groups > 1 or pixels > FEW_PIXELS or geo.samples * pixels < LANES:
-        return "columns"
-    return "together" if 4 * geo.kernels * geo.taps >= FILTER_BYTES * pixels else "columns"
-
-
-def input_form_of(geo: Geometry) -> str:
-    """The same of the gradient of the input: the form of the convolution that gives it, if there is one."""
-    turned = turned_round(geo)
-    form = "columns" if turned is None else form_of(turned)
-    return products_of(geo) if form in PRODUCTS else form
-
-
-def filter_form_of(geo: Geometry) -> str:
-    """The same of the gradient of a filter; pixels have to be loaded once more for every channel there."""
-    kernels = geo.kernels // geo.groups
-    if geo.kernel[1] not in COLUMNS or geo.dilations[1] != 1:
-        return products_of(geo)
-    pixels = 0.6 * _filled(geo.out[1], LANES)
-    if geo.strides[1] != 1 or 4 * LANES * geo.kernels * geo.taps > MOST_SUMS:
-        pixels = 0.0
-    channels = _filled(kernels, LANES)
-    if max(pixels, channels) < LEAST_FILLED:
-        return products_of(geo)
-    if 4 * geo.kernels * geo.taps >= LARGE_FILTER and _moves_sums(geo):
-        return products_of(geo)
-    return "channels" if channels > pixels else "pixels"
-
-
-def _moves_sums(geo: Geometry) -> bool:
-    """Whether a filter's gradient in registers would take longer than products, for it is loaded and stored anew."""
-    pixels = geo.out[0] * geo.out[1]
-    return pixels / (pixels + PIXELS_IN_VAIN + FILTERS_IN_VAIN / geo.samples) < 0.9 * geo.kernels / (
-        geo.kernels + UNFOLDING
-    )
-
-
-def suits_samples(geo: Geometry) -> bool:
-    """Whether lanes can be samples: there are enough, and sixteen of them stay in a cache, the second if it can be."""
-    rows, columns = bordered(geo)
-    size = 4 * LANES * geo.channels // geo.groups * rows * columns
-    most = MOST_IMAGE if geo.strides[1] == 1 else MOST_STRIDED
-    if geo.kernel == (1, 1) or geo.samples < LANES or _filled(geo.samples, LANES) < MOST_SAMPLES or size > most:
-        return False
-    return min(geo.height * geo.width, geo.out[0] * geo.out[1]) >= LANES
-
-
-def _filled(count: int, size: int) -> float:
-    """The share that is used of so many tiles of a size as hold a count."""
-    return count / (-(-count // size) * size)
-
-
 # Columns
 
 
@@ -310,10 +221,9 @@ def _by_columns(writer: TapeWriter, kernel: str, geo: Geometry, a: np.ndarray, b
 
 def _columns(writer: TapeWriter, kernel: str, geo: Geometry) -> tuple[Any, ...]:
     """What such a kernel is told before its arrays, and behind them."""
-    plain = geo.kernel == (1, 1) and geo.strides == (1, 1) and not geo.is_padded
-    block = geo.out[0] if plain else max(1, min(geo.out[0], BLOCK_BYTES // (4 * geo.taps * geo.out[1])))
+    block = block_rows(geo)
     size, walk, unfolded = writer.tape.keep(sizes_of(geo, BLOCK=block)), 0, None
-    if not plain:
+    if not is_plain(geo):
         walk = writer.tape.kernels.addresses["fold" if kernel == "input_gradient_columns" else "unfold"]
         unfolded = writer.temporary((geo.taps, block, geo.out[1]))
     return size, writer.sgemm, walk, unfolded, _row(writer)

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.executors.lowering.tape.conv import unfolding
 from workbench.executors.lowering.tape.conv.convolution_tables import sizes_of
 from workbench.executors.lowering.tape.math.products import TapeRow, product_rows, write
 from workbench.executors.lowering.tape.rules import copy, move
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.ops.conv.convolutions.convolve import Geometry
-
-MOST_BYTES = 4 << 20  # of the columns of a block
 
 
 class _SampleBlock(NamedTuple):
@@ -76,7 +75,7 @@ def _sum_over_windows(writer: TapeWriter, block: _SampleBlock, out: np.ndarray) 
 def _blocks(writer: TapeWriter, geo: Geometry) -> Iterator[_SampleBlock]:
     """All samples; the blocks use the same memory, one after the other."""
     pixels = geo.out[0] * geo.out[1]
-    count = -(-geo.samples // max(1, MOST_BYTES // (4 * geo.taps * pixels)))
+    count = unfolding.sample_blocks_of_columns(geo)
     borders = [geo.samples * number // count for number in range(count + 1)]
     most = max(b - a for a, b in pairwise(borders))
     columns, across = writer.temporary((geo.taps * most * pixels,)), writer.temporary((geo.kernels * most * pixels,))
