@@ -169,6 +169,41 @@ def test_gradients_that_travel_together_are_one_array_whatever_reads_them() -> N
     assert job.code == 0 and job.outputs == ["True\n" * 3] * 2, str(job)
 
 
+def test_gradients_that_lie_in_another_order_on_one_trainer_are_refused() -> None:
+    job = run_ranks(
+        """
+    import os
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.errors import PeerFailed, PreconditionNotMet
+    from workbench.executors.planning import plan
+    from workbench.runtime.comm.mpi.world import world
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    rank, together = world().rank, plan._summed_together
+    if rank == 1:
+        plan._summed_together = lambda graph: [values[::-1] for values in together(graph)]
+    x = static.data("x", [None, 4])
+    loss = wb.mean(static.nn.fc(x, 4, weight_attr="w", bias_attr="b"))
+    wb.optimizer.SGD(0.1).minimize(loss)
+    static.Executor().run(static.default_startup_program())
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id, build.fuse_all_optimizer_ops = 2, rank, False
+    executor = static.ParallelExecutor(False, loss.name, build_strategy=build)
+    try:
+        executor.run([loss], feed={"x": np.ones((2, 4), "float32")})
+        raise SystemExit("gradients of other parameters were added")
+    except (PreconditionNotMet, PeerFailed) as error:
+        assert "order b@GRAD, w@GRAD" in str(error) and "order w@GRAD, b@GRAD" in str(error), str(error)
+    print("done")
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
 def test_trainers_of_one_machine_share_its_processors() -> None:
     job = run_ranks(
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import Aborted, EnforceNotMet, ExecutionTimeout, PreconditionNotMet, add_line, located
 from workbench.executors.lowering.operands import Call, Context, is_dynamic
@@ -38,7 +38,7 @@ def prepared(row: Row, context: Context) -> list[PreparedCollective]:
     prepare |= {FUSED_ALL_REDUCE: _all_reduce, FUSED_BROADCAST: _broadcast}
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
     if whole is not None:
-        return [context.comm.all_reduce(*whole, names=node.attrs["names"])]
+        return [context.comm.all_reduce(whole.parts, whole.results, names=whole.names)]
     collectives = []
     for contributions, results in zip(node.inputs, node.outputs, strict=True):
         ins, outs = [context.array(v) for v in contributions], [context.array(v) for v in results]
@@ -85,15 +85,27 @@ def _at(node: Node, error: EnforceNotMet) -> EnforceNotMet:
     return located(error)
 
 
-def as_one(row: Row, context: Context) -> tuple[list[Any], list[Any]] | None:
-    """Parts and results of all members as one array per device, if they lie one after the other, in whatever order."""
+class AsOne(NamedTuple):
+    """Parts and results of all members as one array per device.
+
+    Attributes:
+        names: of the variables, in the order in which they lie; the devices of all processes have the same one.
+    """
+
+    parts: list[Any]
+    results: list[Any]
+    names: list[str]
+
+
+def as_one(row: Row, context: Context) -> AsOne | None:
+    """A fused sum as one of long arrays, if its members lie one after the other, in whatever order."""
     spans = [_span(device) for refs in (row.ins, row.outs) for device in zip(*refs, strict=True)]
-    orders = {order for order, _ in spans}
-    if len(orders) > 1 or None in orders:
+    order, *others = {order for order, _ in spans}
+    if others or order is None:
         return None
     flats = [context.flat(ref) for _, ref in spans if ref is not None]
     half = len(flats) // 2
-    return flats[:half], flats[half:]
+    return AsOne(flats[:half], flats[half:], [row.node.attrs["names"][number] for number in order])
 
 
 def _span(refs: Sequence[Ref]) -> tuple[tuple[int, ...] | None, Ref | None]:

@@ -144,7 +144,8 @@ class _MpiCollective(PreparedCollective):
             pieces = pieces * (comm.source(request.root or 0).piece + 1)
         text = titled(request.kind, request.names)
         root = "" if request.root is None else f"root {comm.member(request.root)}"
-        described = f"{text} ({form(request.shape, request.dtype)}) {order or root}".rstrip()
+        together = f"in the order {', '.join(request.names)}" if len(request.names) > 1 else ""
+        described = " ".join(filter(None, (f"{text} ({form(request.shape, request.dtype)})", order or root, together)))
         self._rounds = comm.rounds(described, pieces, length, request.dtype, self._taking())
         self._title = text
         self._last: CollectiveRun | None = None

@@ -172,7 +172,7 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
         _sum_over_processes(writer, row)
         return
     whole = as_one(row, context) if node.type == FUSED_ALL_REDUCE else None
-    members = [whole] if whole is not None else [
+    members = [whole[:2]] if whole is not None else [
         ([context.array(v) for v in contributions], [context.array(v) for v in results])
         for contributions, results in zip(node.inputs, node.outputs, strict=True)
     ]  # fmt: skip
