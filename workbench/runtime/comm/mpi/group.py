@@ -258,6 +258,10 @@ class ProcessGroup:
             raise InvalidArgument(refusal("subgroup", "ranks of this group, each once", "at least one", list(ranks)))
         title = f"subgroup of {', '.join(self.member(rank) for rank in chosen)}"
         self._start(title, [], 1, Copying([]), None).wait()
+        return self._divided(chosen, timeout)
+
+    def _divided(self, chosen: Sequence[int], timeout: float | None) -> ProcessGroup | None:
+        """The group of the chosen, once all processes have met for it."""
         color = 0 if self.rank in chosen else 1
         comm = self._comm.Split(color, chosen.index(self.rank) if color == 0 else self.rank)
         if color:
@@ -274,9 +278,9 @@ class ProcessGroup:
         self._meeting = self._meeting or self._start("a group of its own", [], 1, Copying([]), None)
         self._meeting.wait(timeout)
         self._meeting = None
-        subgroup = self.subgroup(range(self.size), timeout)
-        assert subgroup is not None
-        return subgroup
+        own = self._divided(range(self.size), timeout)
+        assert own is not None
+        return own
 
     # Failure
 
