@@ -28,7 +28,10 @@ class ClusterMagics(Magics):
     @argument("cluster", nargs="?", help="the name of a cluster; default: the one that `wb.distributed.cluster` gave")
     @line_magic
     def ranks(self, line: str) -> Ranks:
-        """Show the ranks of a cluster: host, process, devices, step and state. From Python: `cluster.ranks()`."""
+        """Show the ranks of a cluster: host, process, devices, steps since the program came, state.
+
+        From Python: `cluster.ranks()`.
+        """
         __tracebackhide__ = True
         args = parse(self.ranks, line)
         chosen = running() if args.cluster is None else self.session.own().get(args.cluster)

@@ -533,6 +533,7 @@ def test_a_batch_that_has_no_rows_to_divide_is_refused(feed: dict[str, Any], sai
 def test_the_table_of_ranks_lines_up_and_escapes() -> None:
     table = Ranks([Rank(0, "host", 12, 1, 3, "training", "net"), Rank(1, "<b>", 1234, 1, 3, "training", "net")])
     lines = repr(table).splitlines()
+    assert lines[0].split("  ").count("steps here") == table._repr_html_().count("<th>steps here</th>") == 1
     assert len({line.index("training") for line in lines[1:]}) == 1 == len({line.index("state") for line in lines[:1]})
     assert "&lt;b&gt;" in table._repr_html_() and "<b>" not in table._repr_html_()
     assert [one.state for one in table.lost(1, "was ended by SIGKILL")] == ["ended with rank 1", "was ended by SIGKILL"]

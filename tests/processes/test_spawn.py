@@ -9,13 +9,16 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from tests.processes.ranks import require_mpi
 from tests.processes.test_launch import none_left
 from workbench import distributed as dist
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, Unavailable
+from workbench.framework.notice import Notice
+from workbench.parallel.launch import spawn
 
 LIMIT = 150  # seconds for a script on a machine that is busy
 
@@ -166,3 +169,12 @@ def test_arguments_that_cannot_travel_are_refused() -> None:
     pytest.importorskip("cloudpickle")
     with pytest.raises(InvalidType, match="print and its arguments cannot be sent"):
         dist.spawn(print, (threading.Lock(),), nprocs=1)
+
+
+def test_a_process_that_was_launched_with_others_is_told_what_spawn_does_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cloudpickle")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    monkeypatch.setattr(spawn, "find_launcher", Mock(side_effect=Unavailable("no mpiexec")))
+    with pytest.warns(Notice, match="rank 1 of 2 .* starts 3 more.* call print itself"), pytest.raises(Unavailable):
+        dist.spawn(print, nprocs=3)

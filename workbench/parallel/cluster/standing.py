@@ -6,9 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+TITLES = {"step": "steps here"}  # of columns that are not called like their field
+
 
 class Rank(NamedTuple):
-    """A rank: which, on which machine and as which process, with how many devices, how far, and what it does."""
+    """A rank: which, on which machine and as which process, with how many devices, how far, and what it does.
+
+    Its `step` counts those it has made since the program came: of a run that goes on from a checkpoint, those after it.
+    """
 
     rank: int
     host: str
@@ -50,14 +55,18 @@ class Ranks:
         return iter(self._ranks)
 
     def __repr__(self) -> str:
-        rows = [Rank._fields, *(tuple(map(str, rank)) for rank in self._ranks)]
+        rows = [_titles(), *(tuple(map(str, rank)) for rank in self._ranks)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join(_line(row, widths) for row in rows)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in Rank._fields)
+        head = "".join(f"<th>{escape(name)}</th>" for name in _titles())
         body = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in rank)}</tr>" for rank in self._ranks)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _titles() -> tuple[str, ...]:
+    return tuple(TITLES.get(field, field) for field in Rank._fields)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable, did_you_mean
+from workbench.framework.notice import tell
 from workbench.parallel.launch.job import GRACE, Job
 from workbench.parallel.launch.main import start
 from workbench.parallel.launch.mpiexec import find_launcher
 from workbench.parallel.launch.options import FIRST_PORT, LaunchOptions
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import LENGTH_BYTES, Failure, Room
+from workbench.runtime.standing import mpi_standing
 
 CHILD = "workbench.parallel.launch.spawned"
 OPTIONS = ("start_method", "gpus", "ips", "started_port", "backend", "print_config")
@@ -110,6 +112,7 @@ def spawn(
     devices = _devices(options)
     count = _count(nprocs, devices)
     task = _as_bytes(func, tuple(args))
+    _tell_of_others(func, count)
     launch = LaunchOptions((), count, devices=devices, start_port=int(options.get("started_port") or FIRST_PORT))
     launcher, room = find_launcher(), Room(count, tasks=True)
     job = start(launch, launcher, JobOutput(count, None), room, CHILD)
@@ -118,6 +121,18 @@ def spawn(
     if join:
         context.join()
     return context
+
+
+def _tell_of_others(func: Callable[..., Any], count: int) -> None:
+    """A script that spawns is not for `launch`: every process would start as many again."""
+    own = mpi_standing()
+    if own is not None and own.size > 1:
+        name = getattr(func, "__name__", "the function")
+        tell(
+            f"spawn: this process is rank {own.rank} of {own.size} that were started together; each of them that comes "
+            f"here starts {count} more, which only know each other. Run the script with python, without `workbench "
+            f"launch`; or have it call {name} itself instead of spawn"
+        )
 
 
 def _devices(options: dict[str, Any]) -> tuple[str, ...]:
