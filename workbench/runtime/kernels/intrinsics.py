@@ -68,6 +68,31 @@ def copy_bytes(context: Any, out: Any, source: Any, count: Any) -> Any:
 
 
 @intrinsic
+def pass_line(context: Any, out: Any, source: Any) -> Any:
+    """Copy 64 bytes past the caches to where a cache line begins; `drain` before anybody is told of it."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        out, source = (b.inttoptr(a, ir.VectorType(_I64, 8).as_pointer()) for a in args)
+        store = b.store(b.load(source, align=1), out, align=64)
+        store.set_metadata("nontemporal", b.module.add_metadata([_I32(1)]))
+        return c.get_dummy_value()
+
+    return types.void(INT, INT), generate
+
+
+@intrinsic
+def drain(context: Any) -> Any:
+    """What was passed by the caches is in memory before anything behind is."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        name = "llvm.x86.sse.sfence"
+        b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        return c.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
 def atomic_load(context: Any, address: Any) -> Any:
     """The int64 at an address; everything written before its release is seen afterwards."""
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -71,6 +72,16 @@ def kernels_at_hand() -> Kernels | None:
     if get_flag("FLAGS_cpu_tape") and _found is None and _refused is None and _may_begin_without():
         return None
     return kernels()
+
+
+def kernels_if_compiled() -> Kernels | None:
+    """The kernels of this machine if they are in use, or were compiled when this was asked first; nobody waits."""
+    return kernels() if _found is not None or (_refused is None and _were_compiled()) else None
+
+
+@cache
+def _were_compiled() -> bool:
+    return obstacle() is None and image_path().exists()
 
 
 def is_compiling() -> bool:

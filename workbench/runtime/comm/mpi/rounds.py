@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from workbench.runtime.comm.mpi.slots import put
 from workbench.runtime.comm.mpi.window import Window, label_of
 from workbench.runtime.words.window import SLOT_BYTES, SLOTS
 
@@ -114,7 +115,7 @@ class Rounds:
         mine = views[self._window.rank]
         for piece, view in zip(self._pieces, mine):
             if piece is not None:
-                view[...] = piece[begin:end]
+                put(view, piece[begin:end])
         own.put_label(slot, self.label)
 
     def take(self, number: int, slot: int) -> None:

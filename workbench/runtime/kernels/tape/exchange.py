@@ -7,19 +7,22 @@ on with, and the other way round (`runtime.comm.mpi.channel`, where it is said w
 from __future__ import annotations
 
 from workbench.runtime.kernels.intrinsics import (
+    INT,
     ROW,
     address_of,
     atomic_load,
     atomic_store,
     call1,
     copy_bytes,
+    drain,
     fence,
     floats,
     function,
     ints,
+    pass_line,
     pause,
 )
-from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.registry import entry, kernel
 from workbench.runtime.kernels.tape.interpreter import offer
 from workbench.runtime.words import window as words
 from workbench.runtime.words.codes import DONE, ELSEWHERE, FAILED, HELD, NAP, ROW_ARGUMENTS, STOPPED
@@ -38,6 +41,7 @@ from workbench.runtime.words.window import (
     LENGTH,
     NUMBER,
     OUTS,
+    PASSED,
     PIECES,
     POSTED,
     RANK,
@@ -105,6 +109,28 @@ def rest(state, control, spins):
 
 
 @function
+def put(target, source, count):
+    """Copy bytes to where other processes read them, see `words.window.PASSED`."""
+    if count < PASSED:
+        copy_bytes(target, source, count)
+        return
+    at = -target % 64
+    copy_bytes(target, source, at)
+    while at + 64 <= count:
+        pass_line(target + at, source + at)
+        at += 64
+    copy_bytes(target + at, source + at, count - at)
+    drain()
+
+
+@entry(INT, INT, INT)
+def put_bytes(target, source, count):
+    """The same from Python."""
+    put(target, source, count)
+    return DONE
+
+
+@function
 def post(row, state, begin):
     """Put as many rounds into the slots as there is room for."""
     own, count = state[SEGMENTS + state[RANK]], rounds_of(row)
@@ -118,7 +144,7 @@ def post(row, state, begin):
         target = own + DATA + SLOT_BYTES * slot
         nbytes = 4 * min(row[STEP], row[LENGTH] - at)
         for piece in range(row[PIECES]):
-            copy_bytes(target + row[ROOM] * piece, row[SUM_WORDS + piece] + 4 * at, nbytes)
+            put(target + row[ROOM] * piece, row[SUM_WORDS + piece] + 4 * at, nbytes)
         copy_bytes(own + LABELS + LABEL_BYTES * slot, row[LABEL], row[LABEL_SIZE])
         now += 1
         atomic_store(own + LINE * POSTED, now)
