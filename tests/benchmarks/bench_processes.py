@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_processes [--ranks N] [--seconds S] [--torch PYTHON]
 
-Prints, for arrays of float32 of several sizes, the time of an all-reduce over the ranks: workbench's, that of MPI
-itself, and with `--torch` that of gloo; and how many times as long a copy of the array takes (all ranks copying at
+Prints, for arrays of float32 of several sizes, the time of an all-reduce over the ranks, in place: workbench's, that of
+MPI itself, and with `--torch` that of gloo; and how many times as long a copy of the array takes (all ranks copying at
 once). Then, of each of the five standard programs, steps per second of as many devices in one process, of as many
 trainers with one device each, and with `--torch` of DistributedDataParallel over gloo, and what the vote on a step
 costs. With more than 2 ranks it also prints how steps per second grow from one trainer to so many, each with as many
@@ -78,17 +78,17 @@ def sums_on_rank(seconds: str) -> None:
     group, told = world(), {}
     comm = MpiCommunicator(group, 1)
     for size in SIZES:
-        array, total = np.ones(size // 4, np.float32), np.ones(size // 4, np.float32)
+        array, copy = np.full(size // 4, 0.0, np.float32), np.ones(size // 4, np.float32)
         count = max(5, min(3000, int(float(seconds) * 2e9 / (size + 200_000))))
-        sums = comm.all_reduce([array], [total])
+        sums = comm.all_reduce([array], [array])
 
         def meet() -> None:
             group.barrier().wait()
 
         told[size] = [
             best_of(lambda: sums.run(60.0), meet, count),  # noqa: B023
-            best_of(lambda: MPI.COMM_WORLD.Allreduce(array, total), meet, count),  # noqa: B023
-            best_of(lambda: np.copyto(total, array), meet, count),  # noqa: B023
+            best_of(lambda: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, array), meet, count),  # noqa: B023
+            best_of(lambda: np.copyto(copy, array), meet, count),  # noqa: B023
         ]
     if group.rank == 0:
         print(json.dumps(told))
