@@ -134,13 +134,14 @@ def updates(
 ) -> Program:
     """A program of some of a server's blocks, one after the other, that runs like any other.
 
-    What trainers push is in persistable variables, but for sparse gradients, whose rows are fed.
+    What trainers push is in persistable variables, but for sparse gradients, whose rows are fed; what is made of it on
+    the way to an update stays nowhere, so that one pass over the memory can do all of it.
 
     Args:
         blocks: in the order they run. given: names of dense gradients. sparse: gradients that come as rows.
         kept: names written here that other blocks read when they run for themselves.
     """
-    program, stays = Program(), {*given, *kept}
+    program, stays = Program(), {*given, *kept, *duty.persistables()}
     program.random_seed = duty.program.random_seed
     for gradient in sparse:
         _add_rows(program, duty, gradient, stays)
@@ -162,8 +163,7 @@ def _add(program: Program, op: Operator, stays: set[str]) -> None:
 def _declare(program: Program, block: Block, name: str, stays: set[str]) -> None:
     here, variable = program.global_block(), block.find_var(name)
     if name not in here.vars and variable is not None:
-        is_kept = variable.persistable or name in stays
-        here.create_var(name, variable.shape, variable.dtype, variable.kind, persistable=is_kept)
+        here.create_var(name, variable.shape, variable.dtype, variable.kind, persistable=name in stays)
 
 
 def _add_rows(program: Program, duty: Duty, gradient: str, stays: set[str]) -> None:

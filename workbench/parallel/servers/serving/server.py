@@ -219,6 +219,7 @@ class ParameterServer:
             return
         if trainer not in self._parts:
             pushed = self._read(frame.arrays)
+            pushed = pushed._replace(gradients=self.values.keep(pushed.gradients, trainer))
             self._begun = self._begun if self._parts else time.monotonic()
             self._parts[trainer] = pushed
             self.pushed += frame.nbytes

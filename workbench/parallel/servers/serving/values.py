@@ -114,11 +114,19 @@ class Values:
                 self.put(name, value)
             raise
 
+    def keep(self, pushed: Pushed, trainer: int) -> dict[str, np.ndarray | Rows]:
+        """What one trainer pushed to a synchronous step, put where the step reads it: others may yet be under way."""
+        duty, kept = self._duty, dict(pushed)
+        for name, value in pushed.items():
+            if not isinstance(value, Rows):
+                kept[name] = self._take(duty.incoming(name, trainer), value, duty.spec_of(name))
+        return kept
+
     def step(self, parts: Sequence[Pushed]) -> None:
         """One synchronous step: the mean over the trainers of what they pushed, then the updates (T-7).
 
         Args:
-            parts: of each trainer; one that has left contributes nothing to the sum.
+            parts: of each trainer, what `keep` gave; one that has left contributes nothing to the sum.
         """
         duty = self._duty
         names = [name for name in duty.blocks if any(name in part for part in parts)]
@@ -164,13 +172,16 @@ class Values:
         """Whether the learning rate of a schedule has been computed."""
         return all(map(self.has, self._rates))
 
-    def _take(self, name: str, value: np.ndarray | Rows | None, spec: Spec) -> None:
+    def _take(self, name: str, value: np.ndarray | Rows | None, spec: Spec) -> np.ndarray:
+        """The storage of a gradient, with its value in it."""
         holder = self._scope.root.var(name).get_tensor()
         if not holder.initialized or value is None:
             holder.set(np.zeros(spec.shape, spec.dtype.numpy))
             holder.is_fixed = True
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and value is not holder.array:
             holder.set(value)
+        array: np.ndarray = holder.array
+        return array
 
     def _run(
         self,

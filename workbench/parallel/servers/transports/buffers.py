@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from workbench.framework.references import is_held_by_others
+from workbench.parallel.servers.transports.shared import LONG, SharedOutbox
+from workbench.runtime.servers.messages import Message, written
 
 _KEPT = 32  # buffers that lie ready, or will
 
@@ -32,12 +34,18 @@ class Outbox:
     """Messages that are being sent, each with the memory it is sent from."""
 
     def __init__(self) -> None:
-        self.buffers = Buffers()
+        self._buffers, self._shared = Buffers(), SharedOutbox()
         self._under_way: list[list[Any]] = []
 
-    def send(self, comm: Any, data: np.ndarray, rank: int, tag: int) -> None:
-        """Begin to send; whatever interrupts this, the memory stays as long as MPI may read it."""
+    def send(self, comm: Any, frame: Message, rank: int, tag: int, is_beside: bool) -> None:
+        """Begin to send; whatever interrupts this, the memory stays as long as MPI may read it.
+
+        Args:
+            is_beside: who receives it sees memory of this process.
+        """
         self._under_way = [one for one in self._under_way if not _is_sent(one)]
+        is_put = is_beside and frame.nbytes >= LONG
+        data = self._shared.put(frame) if is_put else written(frame, self._buffers.take)
         entry: list[Any] = [None, data, rank]
         self._under_way.append(entry)
         entry[0] = comm.Isend(data, rank, tag)

@@ -1,7 +1,8 @@
 """Messages between the ranks of an MPI job, in which servers are the last ranks.
 
 A message is one of MPI's, head and arrays: whatever interrupts a process, none of it is taken for a part of another
-one. A trainer has one question under way to a server; its number tells a late answer from the one that is waited for.
+one. A long one between processes of one machine lies in memory that both see (`shared`), and MPI carries where. A
+trainer has one question under way to a server; its number tells a late answer from the one that is waited for.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, PeerTimeout
 from workbench.parallel.servers.transports.buffers import Buffers, Outbox
-from workbench.parallel.servers.transports.process import is_gone
+from workbench.parallel.servers.transports.process import is_gone, is_open_to_us
+from workbench.parallel.servers.transports.shared import SharedInbox, is_offered
 from workbench.runtime.comm.mpi.peers import Pause
-from workbench.runtime.servers.messages import Message, decoded, written
+from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
 _ASK, _ANSWER = 31801, 31802  # tags: programs may use the communicator, too
@@ -37,8 +39,9 @@ class MpiListener(Listener):
 
     def __init__(self, comm: Any, crowded: bool) -> None:
         self._comm, self._crowded = comm, crowded
-        self._outbox, self._inbox = Outbox(), Buffers()
+        self._outbox, self._inbox, self._shared = Outbox(), Buffers(), SharedInbox()
         self._processes: dict[int, Message] = {}  # what ranks have told of themselves
+        self._beside: set[int] = set()  # ranks that see memory of this process
 
     def receive(self, seconds: float) -> Question | None:
         came = _next(self._comm, _any_source(), _ASK, seconds, self._crowded, self._inbox)
@@ -46,7 +49,7 @@ class MpiListener(Listener):
             return None
         data, source = came
         try:
-            frame = decoded(data)
+            frame = self._shared.get(data)
             frame.number(_NUMBER)  # it goes back with the answer
         except InvalidArgument as error:
             self.refused += 1
@@ -54,11 +57,12 @@ class MpiListener(Listener):
             return None
         if "pid" in frame.fields:
             self._processes[source] = frame
+            self._beside = self._beside - {source} | ({source} if _is_beside(frame) else set())
         return _MpiQuestion(self, source, frame)
 
     def send(self, frame: Message, rank: int) -> None:
         """Begin to send an answer."""
-        self._outbox.send(self._comm, written(frame, self._outbox.buffers.take), rank, _ANSWER)
+        self._outbox.send(self._comm, frame, rank, _ANSWER, rank in self._beside)
 
     def close(self) -> None:
         """Wait for those who are there to take their answers."""
@@ -87,19 +91,29 @@ class MpiConnection(Connection):
         comm: of mpi4py. rank: of the server in it. endpoint: its name.
 
     Attributes:
-        server: what the server has told of its process.
+        inbox, shared: where answers are.
     """
 
     def __init__(self, comm: Any, rank: int, endpoint: str, crowded: bool) -> None:
         self.comm, self.rank, self.endpoint, self.crowded = comm, rank, endpoint, crowded
-        self._numbers, self._outbox, self.inbox = itertools.count(), Outbox(), Buffers()
-        self.server = Message("")
+        self._numbers, self._outbox = itertools.count(), Outbox()
+        self.inbox, self.shared = Buffers(), SharedInbox()
+        self._server, self._is_beside = Message(""), False
 
     def start(self, frame: Message, seconds: float) -> Reply:
         number = next(self._numbers)
         numbered = frame._replace(fields={**frame.fields, _NUMBER: number})
-        self._outbox.send(self.comm, written(numbered, self._outbox.buffers.take), self.rank, _ASK)
+        self._outbox.send(self.comm, numbered, self.rank, _ASK, self._is_beside)
         return _MpiReply(self, number, frame.kind, seconds)
+
+    def know(self, told: Message) -> None:
+        """The server has told of its process."""
+        self._server, self._is_beside = told, _is_beside(told)
+
+    def look(self) -> None:
+        """Raise PeerFailed if the server's process has ended."""
+        if is_gone(self._server):
+            raise lost(f"{self.endpoint} (rank {self.rank})", "its process is gone")
 
     def close(self) -> None:
         """What the server has answered it has also taken."""
@@ -114,22 +128,23 @@ class _MpiReply(Reply):
         link = self._connection
         while True:
             left = self._end - time.monotonic()
-            came = _next(link.comm, link.rank, _ANSWER, left, link.crowded, link.inbox, self._look)
+            came = _next(link.comm, link.rank, _ANSWER, left, link.crowded, link.inbox, link.look)
             if came is None:
                 raise PeerTimeout(
                     f"server {link.endpoint} (rank {link.rank}) has not answered {self._kind!r} within "
                     f"{self._seconds:g} s",
                     [link.rank],
                 )
-            answer = decoded(came[0])
+            answer = link.shared.get(came[0])
             if answer.fields.get(_NUMBER) in (self._number, -1):
                 if "pid" in answer.fields:
-                    link.server = answer
+                    link.know(answer)
                 return understood(answer, link.endpoint)
 
-    def _look(self) -> None:
-        if is_gone(self._connection.server):
-            raise lost(f"{self._connection.endpoint} (rank {self._connection.rank})", "its process is gone")
+
+def _is_beside(told: Message) -> bool:
+    """Whether the process that told of itself sees memory of this one, as this one sees its."""
+    return is_offered and is_open_to_us(told)
 
 
 def _any_source() -> int:

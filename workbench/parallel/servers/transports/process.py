@@ -21,6 +21,17 @@ def is_gone(told: Message) -> bool:
     return type(pid) is int and pid > 0 and told.fields.get("host") == _here() and state_of(pid) == "gone"
 
 
+def is_open_to_us(told: Message) -> bool:
+    """Whether the process that told of itself is on this machine, and this one may look at what it has open."""
+    pid = told.fields.get("pid")
+    if type(pid) is not int or told.fields.get("host") != _here():
+        return False
+    try:
+        return bool(os.readlink(f"/proc/{pid}/ns/pid"))
+    except OSError:
+        return False
+
+
 @cache
 def _here() -> str:
     """This machine, and where on it a process's number means the same."""
