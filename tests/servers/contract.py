@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 
 from workbench.errors import InvalidArgument, PeerFailed, PeerTimeout
+from workbench.parallel.servers.transports.process import own_process
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Listener, Question
 
@@ -19,8 +21,8 @@ Pair = Callable[[], tuple[Listener, Callable[[], Connection]]]
 
 
 @contextmanager
-def serving(listener: Listener, answer: Callable[[Question], None]) -> Iterator[None]:
-    """Answer requests on another thread."""
+def serving(listener: Listener, answer: Callable[[Question], None], closes: bool = True) -> Iterator[None]:
+    """Answer requests on another thread; at the end the listener is closed, unless it is used again."""
     done = threading.Event()
 
     def loop() -> None:
@@ -36,11 +38,18 @@ def serving(listener: Listener, answer: Callable[[Question], None]) -> Iterator[
     finally:
         done.set()
         thread.join(20)
-        listener.close()
+        if closes:
+            listener.close()
 
 
 def echo(request: Question) -> None:
     request.answer(request.frame._replace(kind="echo"))
+
+
+def know_each_other(listener: Any, connection: Any) -> None:
+    """Both sides have been told of the other's process, as when a trainer joins."""
+    with serving(listener, lambda request: request.answer(Message("joined", own_process())), closes=False):
+        connection.ask(Message("join", own_process()), 20)
 
 
 def check_arrays_arrive(pair: Pair) -> None:

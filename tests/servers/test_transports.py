@@ -120,20 +120,83 @@ def test_an_interrupt_anywhere_in_a_long_message_leaves_the_next_one_whole() -> 
 
 
 @pytest.mark.processes
+def test_long_messages_of_one_machine_lie_in_memory_that_is_free_again_when_nobody_looks() -> None:
+    job = run_ranks(
+        """
+        import mmap, os, struct
+        import numpy as np
+        from mpi4py import MPI
+        from tests.servers import contract
+        from workbench.parallel.servers.transports.mpi_transport import MpiConnection, MpiListener
+        from workbench.runtime.servers.messages import Message
+
+        class Counting:
+            def __init__(self, comm):
+                self.comm, self.sent = comm, []
+            def __getattr__(self, name):
+                return getattr(self.comm, name)
+            def Isend(self, data, *place):
+                self.sent.append(len(data))
+                return self.comm.Isend(data, *place)
+
+        def files():
+            links = [os.path.join("/proc/self/fd", one) for one in os.listdir("/proc/self/fd")]
+            there = [one for one in links if os.path.islink(one) and "workbench-message" in os.readlink(one)]
+            return len({os.stat(one).st_ino for one in there})
+
+        comm = Counting(MPI.COMM_SELF.Dup())
+        listener, link = MpiListener(comm, True), MpiConnection(comm, 0, "127.0.0.1:6174", True)
+        contract.know_each_other(listener, link)
+        ask = lambda value: link.ask(Message("step", {}, {"a": np.full(50_000, value, np.float32)}), 20).arrays["a"]
+        with contract.serving(listener, contract.echo):
+            assert all((ask(i) == i).all() for i in range(20))
+            print(max(comm.sent) < 100, files() <= 4)                 # a question and an answer, and those before
+            held = [ask(i) for i in range(5)]
+            print([float(one[-1]) for one in held], files() >= 6)     # each answer held lies in one of its own
+            most, held = files(), None
+            assert all((ask(i) == i).all() for i in range(20))
+            print(files() == most)
+            held = ask(np.float32(8))
+            longer = link.ask(Message("step", {}, {"a": np.ones(200_000, np.float32)}), 20)
+            print(float(held.max()), float(longer.arrays["a"].sum()))
+        bare = os.memfd_create("workbench-message")                   # could become shorter
+        os.truncate(bare, 1 << 16)
+        other = os.memfd_create("other")
+        for file, length in (bare, 9), (other, 9), (10**6, 9):
+            comm.Isend(struct.pack("<4s4q", b"WBLY", os.getpid(), file, 1, length), 0, 31801)
+            assert listener.receive(10) is None
+        print(listener.refused)
+        """,
+        ranks=1,
+    )
+    assert job.code == 0, str(job)
+    said = ["True True", "[0.0, 1.0, 2.0, 3.0, 4.0] True", "True", "8.0 200000.0", "3"]
+    assert job.outputs[0].splitlines() == said
+
+
+@pytest.mark.processes
 def test_mpi_keeps_the_contract() -> None:
     job = run_ranks(
         """
         from mpi4py import MPI
         from tests.servers import contract
+        from tests.servers.contract import know_each_other
         from workbench.parallel.servers.transports.mpi_transport import MpiConnection, MpiListener
 
         def over_mpi():
             comm = MPI.COMM_SELF.Dup()
             return MpiListener(comm, True), lambda: MpiConnection(comm, 0, "127.0.0.1:6174", True)
 
+        def beside():                         # both see memory of each other
+            listener, connect = over_mpi()
+            connection = connect()
+            know_each_other(listener, connection)
+            return listener, lambda: connection
+
         for check in contract.CHECKS:
             if check is not contract.check_answers_come_in_any_order:  # a rank asks one question at a time
                 check(over_mpi)
+                check(beside)
                 print(check.__name__)
         """,
         ranks=1,

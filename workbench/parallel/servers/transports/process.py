@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from functools import cache
+from pathlib import Path
 
 from workbench.runtime.comm.mpi.peers import state_of
 from workbench.runtime.servers.messages import Message
@@ -37,6 +38,7 @@ def _here() -> str:
     """This machine, and where on it a process's number means the same."""
     try:
         numbers = os.readlink("/proc/self/ns/pid")
+        numbers += f" {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"  # names may be used twice
     except OSError:
         numbers = ""
     return f"{socket.gethostname()} {numbers}".strip()

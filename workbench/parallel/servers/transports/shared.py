@@ -105,7 +105,7 @@ class SharedInbox:
         """
         if len(data) != _PLACE.size or bytes(data[:4]) != _MAGIC:
             return decoded(data)
-        _, pid, file, key, length = _PLACE.unpack(data)
+        _, pid, file, key, length = _PLACE.unpack(data.data)
         whole = self._seen.get(key)
         if whole is None:
             self._seen = {one: seen for one, seen in self._seen.items() if _owner(seen)[0] != _NOBODYS}
@@ -114,7 +114,7 @@ class SharedInbox:
             raise InvalidArgument(f"a message of {length} bytes does not lie in a file of {len(whole)}")
         shown = whole[_BEGIN : _BEGIN + length]
         weakref.finalize(shown, _owner(whole).__setitem__, 0, _SENDERS).atexit = False
-        return decoded(shown)
+        return decoded(shown.data)  # arrays made of it hold `shown`; of the array itself, they would hold `whole`
 
 
 def _owner(whole: np.ndarray) -> np.ndarray:
@@ -136,6 +136,8 @@ def _opened(path: str) -> np.ndarray:
     try:
         if fcntl.fcntl(file, fcntl.F_GET_SEALS) != _seals() or os.fstat(file).st_size < _BEGIN:
             raise InvalidArgument(f"{path} could become shorter while it is read")
+        if os.fstat(file).st_uid != os.geteuid():
+            raise InvalidArgument(f"{path} is another user's, who could change it while it is read")
         return np.frombuffer(mmap.mmap(file, 0), np.uint8)
     finally:
         os.close(file)
