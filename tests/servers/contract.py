@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +45,7 @@ def echo(request: Question) -> None:
     request.answer(request.frame._replace(kind="echo"))
 
 
-def know_each_other(listener: Any, connection: Any) -> None:
+def know_each_other(listener: Listener, connection: Connection) -> None:
     """Both sides have been told of the other's process, as when a trainer joins."""
     with serving(listener, lambda request: request.answer(Message("joined", own_process())), closes=False):
         connection.ask(Message("join", own_process()), 20)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.processes.ranks import run_ranks
@@ -29,9 +30,42 @@ def over_grpc() -> tuple[Listener, Callable[[], Connection]]:
     return listener, lambda: GrpcConnection(listener.endpoint, Credentials())
 
 
+def beside_over_grpc() -> tuple[Listener, Callable[[], Connection]]:
+    """Both see memory of each other."""
+    listener, connect = over_grpc()
+
+    def know_and_connect() -> Connection:
+        connection = connect()
+        connection._is_beside = True  # type: ignore[attr-defined]  # as the answer to a join has it
+        return connection
+
+    return listener, know_and_connect
+
+
 @pytest.mark.parametrize("check", contract.CHECKS)
-def test_grpc_keeps_the_contract(check: Callable[[contract.Pair], None]) -> None:
-    assert contract.holds(check, over_grpc)
+@pytest.mark.parametrize("pair", [over_grpc, beside_over_grpc])
+def test_grpc_keeps_the_contract(check: Callable[[contract.Pair], None], pair: contract.Pair) -> None:
+    assert contract.holds(check, pair)
+
+
+def test_a_long_question_lies_in_memory_beside_a_server_and_travels_whole_when_it_is_repeated() -> None:
+    listener, away = GrpcListener("127.0.0.1:0", 8, Credentials()), GrpcConnection("127.0.0.1:9", Credentials())
+    away.was_reached = True
+    lengths: list[int] = []
+
+    class Failing(GrpcConnection):
+        def call(self, data: bytes, seconds: float) -> Any:
+            lengths.append(len(data))
+            return away.call(data, seconds) if len(lengths) == 3 else super().call(data, seconds)
+
+    link = Failing(listener.endpoint, Credentials())
+    contract.know_each_other(listener, link)
+    values = np.arange(50_000, dtype=np.float32)
+    with contract.serving(listener, contract.echo):
+        for _ in range(2):
+            assert np.array_equal(link.ask(Message("step", {}, {"a": values}), 20).arrays["a"], values)
+        assert lengths[1] < 100 and lengths[2] < 100 and lengths[3] > values.nbytes
+    link.close()
 
 
 @pytest.mark.processes
@@ -147,6 +181,7 @@ def test_long_messages_of_one_machine_lie_in_memory_that_is_free_again_when_nobo
         comm = Counting(MPI.COMM_SELF.Dup())
         listener, link = MpiListener(comm, True), MpiConnection(comm, 0, "127.0.0.1:6174", True)
         contract.know_each_other(listener, link)
+        comm.sent.clear()
         ask = lambda value: link.ask(Message("step", {}, {"a": np.full(50_000, value, np.float32)}), 20).arrays["a"]
         with contract.serving(listener, contract.echo):
             assert all((ask(i) == i).all() for i in range(20))

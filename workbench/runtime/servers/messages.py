@@ -217,7 +217,12 @@ def encoded(frame: Message) -> bytes:
     Raises:
         InvalidArgument: see `encoded_head`.
     """
-    return bytes(written(frame, lambda length: np.empty(length, np.uint8)))
+    pieces: list[Any] = [encoded_head(frame)]
+    end = len(pieces[0])
+    for array in frame.arrays.values():
+        pieces += bytes(-end % _ALIGNED), _bytes_of(array).data
+        end += -end % _ALIGNED + array.nbytes
+    return b"".join(pieces)
 
 
 def written(frame: Message, memory: Callable[[int], np.ndarray]) -> np.ndarray:
@@ -238,8 +243,13 @@ def written(frame: Message, memory: Callable[[int], np.ndarray]) -> np.ndarray:
     whole = memory(length)[:length]
     whole[: len(head)] = np.frombuffer(head, np.uint8)
     for array, start in zip(arrays, starts, strict=True):
-        whole[start : start + array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        whole[start : start + array.nbytes] = _bytes_of(array)
     return whole
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    flat: np.ndarray = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
 
 
 def _starts(sizes: Sequence[int], start: int) -> Iterator[int]:

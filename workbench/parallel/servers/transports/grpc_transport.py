@@ -1,4 +1,7 @@
-"""Messages by gRPC, between processes that were started by hand: one method, bytes in and bytes out."""
+"""Messages by gRPC, between processes that were started by hand: one method, bytes in and bytes out.
+
+Between processes of one user on one machine, the bytes of a long message are those that tell where it lies (`shared`).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, Unavailable
 from workbench.parallel.servers.transports.credentials import Credentials, credentials, require_protection
-from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, decoded, encoded
+from workbench.parallel.servers.transports.shared import LONG, SharedInbox, SharedOutbox, is_beside
+from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
 _SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
 _SHOWN = "authorization"
+_BESIDE = "beside"  # a field of questions: who asks sees memory of the server
 _RETRIES = 4  # after the server was reached once
 _FIRST_PAUSE = 0.1  # seconds; every further one is twice as long
 _LOOK = 0.5  # seconds between looks at whether who asks is still there
@@ -64,7 +71,7 @@ class GrpcListener(Listener):
         self._held = credentials() if held is None else held
         require_protection(endpoint, self._held)
         grpc = _grpc()
-        self._most = most
+        self._inbox, self._outbox = SharedInbox(most), SharedOutbox()
         self._requests: queue.SimpleQueue[_GrpcQuestion] = queue.SimpleQueue()
         self._counting = threading.Lock()
         self._server = grpc.server(
@@ -97,11 +104,11 @@ class GrpcListener(Listener):
     def _serve(self, data: bytes, context: Any) -> bytes:
         """One call, on a thread of its own."""
         try:
-            request = _GrpcQuestion(decoded(data, self._most))
+            request = _GrpcQuestion(self._inbox.get(np.frombuffer(data, np.uint8)), self._outbox)
         except InvalidArgument as error:
             with self._counting:
                 self.refused += 1
-            request = _GrpcQuestion(Message(""))
+            request = _GrpcQuestion(Message(""), self._outbox)
             request.refuse(error)
             return request.data
         self._requests.put(request)
@@ -135,13 +142,22 @@ class _Door:
 
 
 class _GrpcQuestion(Question):
-    def __init__(self, frame: Message) -> None:
-        self.frame, self.data = frame, b""
+    def __init__(self, frame: Message, outbox: SharedOutbox) -> None:
+        self.frame, self.data, self._outbox = frame, b"", outbox
         self.answered = threading.Event()
 
     def answer(self, frame: Message) -> None:
-        self.data = encoded(frame)
+        self.data = _sent(frame, self._outbox if self.frame.fields.get(_BESIDE) else None)
         self.answered.set()
+
+
+def _sent(frame: Message, outbox: SharedOutbox | None) -> bytes:
+    """What is sent of a message.
+
+    Args:
+        outbox: of the sender, where the receiver sees its memory.
+    """
+    return encoded(frame) if outbox is None or frame.nbytes < LONG else outbox.put(frame).tobytes()
 
 
 class GrpcConnection(Connection):
@@ -152,7 +168,8 @@ class GrpcConnection(Connection):
     """
 
     def __init__(self, endpoint: str, held: Credentials | None = None, most: int = MAX_BYTES) -> None:
-        grpc, self.endpoint, self._most = _grpc(), endpoint, most
+        grpc, self.endpoint = _grpc(), endpoint
+        self._inbox, self._outbox, self._is_beside = SharedInbox(most), SharedOutbox(), False
         held = credentials() if held is None else held
         if held.authority:
             trusted = grpc.ssl_channel_credentials(held.authority, held.key or None, held.certificate or None)
@@ -164,7 +181,10 @@ class GrpcConnection(Connection):
         self.was_reached = False
 
     def start(self, frame: Message, seconds: float) -> Reply:
-        return _GrpcReply(self, encoded(frame), frame.kind, seconds)
+        if not self._is_beside:
+            return _GrpcReply(self, frame, encoded(frame), seconds)
+        told = frame._replace(fields={**frame.fields, _BESIDE: True})
+        return _GrpcReply(self, told, _sent(told, self._outbox), seconds)
 
     def call(self, data: bytes, seconds: float) -> Any:
         """Begin a call; a server that was never reached may yet be starting."""
@@ -173,7 +193,10 @@ class GrpcConnection(Connection):
     def read(self, data: bytes) -> Message:
         """The answer that bytes are."""
         self.was_reached = True
-        return decoded(data, self._most)
+        answer = self._inbox.get(np.frombuffer(data, np.uint8))
+        if "pid" in answer.fields:
+            self._is_beside = is_beside(answer)
+        return answer
 
     def close(self) -> None:
         self._channel.close()
@@ -182,8 +205,8 @@ class GrpcConnection(Connection):
 class _GrpcReply(Reply):
     """Asks again where nobody knows whether the question has arrived: the server takes it for the same one."""
 
-    def __init__(self, connection: GrpcConnection, data: bytes, kind: str, seconds: float) -> None:
-        self._connection, self._data, self._kind, self._seconds = connection, data, kind, seconds
+    def __init__(self, connection: GrpcConnection, frame: Message, data: bytes, seconds: float) -> None:
+        self._connection, self._frame, self._kind, self._seconds = connection, frame, frame.kind, seconds
         self._end = time.monotonic() + seconds
         self._call = connection.call(data, seconds)
 
@@ -203,7 +226,7 @@ class _GrpcReply(Reply):
                 raise
             time.sleep(pause)
             pause *= 2
-            self._call = self._connection.call(self._data, left)
+            self._call = self._connection.call(encoded(self._frame), left)  # what lay elsewhere may be gone
         raise AssertionError("the last attempt raises")
 
     def _explained(self, code: Any, details: str) -> EnforceNotMet:

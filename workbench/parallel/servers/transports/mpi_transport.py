@@ -16,8 +16,8 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, PeerTimeout
 from workbench.parallel.servers.transports.buffers import Buffers, Outbox
-from workbench.parallel.servers.transports.process import is_gone, is_open_to_us
-from workbench.parallel.servers.transports.shared import SharedInbox, is_offered
+from workbench.parallel.servers.transports.process import is_gone
+from workbench.parallel.servers.transports.shared import SharedInbox, is_beside
 from workbench.runtime.comm.mpi.peers import Pause
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
@@ -57,7 +57,7 @@ class MpiListener(Listener):
             return None
         if "pid" in frame.fields:
             self._processes[source] = frame
-            self._beside = self._beside - {source} | ({source} if _is_beside(frame) else set())
+            self._beside = self._beside - {source} | ({source} if is_beside(frame) else set())
         return _MpiQuestion(self, source, frame)
 
     def send(self, frame: Message, rank: int) -> None:
@@ -108,7 +108,7 @@ class MpiConnection(Connection):
 
     def know(self, told: Message) -> None:
         """The server has told of its process."""
-        self._server, self._is_beside = told, _is_beside(told)
+        self._server, self._is_beside = told, is_beside(told)
 
     def look(self) -> None:
         """Raise PeerFailed if the server's process has ended."""
@@ -140,11 +140,6 @@ class _MpiReply(Reply):
                 if "pid" in answer.fields:
                     link.know(answer)
                 return understood(answer, link.endpoint)
-
-
-def _is_beside(told: Message) -> bool:
-    """Whether the process that told of itself sees memory of this one, as this one sees its."""
-    return is_offered and is_open_to_us(told)
 
 
 def _any_source() -> int:

@@ -1,4 +1,4 @@
-"""Memory that two processes of one machine both see: a long message is written there, and MPI carries where it lies.
+"""Memory that two processes of one machine both see: a long message is written there, and only where it lies is sent.
 
 The sender's file has no name and lives in memory, so nothing of it stays when both have ended, however they end. The
 arrays of a message that was received show the file; when nobody holds them any more, the memory is the sender's again.
@@ -10,15 +10,17 @@ import fcntl
 import mmap
 import os
 import struct
+import threading
 import weakref
 from random import SystemRandom
 
 import numpy as np
 
 from workbench.errors import InvalidArgument
-from workbench.runtime.servers.messages import Message, decoded, written
+from workbench.parallel.servers.transports.process import is_open_to_us
+from workbench.runtime.servers.messages import MAX_BYTES, Message, decoded, written
 
-LONG = 1 << 15  # bytes from which on MPI takes longer to copy them than both sides to speak of a file
+LONG = 1 << 15  # bytes from which on it takes longer to send them than both sides to speak of a file
 
 _PLACE, _MAGIC = struct.Struct("<4s4q"), b"WBLY"  # what is sent: magic, process, its file, the file's key, bytes
 _NAME = "workbench-message"
@@ -27,8 +29,12 @@ _BEGIN = 64  # where the message begins; before it stands whose the memory is
 _SENDERS, _RECEIVERS, _NOBODYS = range(3)
 _SEALS = ("F_SEAL_SHRINK", "F_SEAL_GROW", "F_SEAL_SEAL")  # so that what is looked at stays there
 
-is_offered = hasattr(os, "memfd_create") and hasattr(fcntl, "F_GET_SEALS")
-"""Whether this system has such files."""
+_is_offered = hasattr(os, "memfd_create") and hasattr(fcntl, "F_GET_SEALS")
+
+
+def is_beside(told: Message) -> bool:
+    """Whether the process that told of itself sees memory of this one, as this one sees its."""
+    return _is_offered and is_open_to_us(told)
 
 
 class SharedFile:
@@ -92,10 +98,15 @@ class SharedOutbox:
 
 
 class SharedInbox:
-    """The files of others, as one receiver sees them."""
+    """The files of others, as one receiver sees them; for any thread.
 
-    def __init__(self) -> None:
-        self._seen: dict[int, np.ndarray] = {}
+    Args:
+        most: bytes that the arrays of a message may have.
+    """
+
+    def __init__(self, most: int = MAX_BYTES) -> None:
+        self._most, self._seen = most, dict[int, np.ndarray]()
+        self._opening = threading.Lock()
 
     def get(self, data: np.ndarray) -> Message:
         """The message that bytes are, or say where it lies.
@@ -104,17 +115,20 @@ class SharedInbox:
             InvalidArgument: there is none.
         """
         if len(data) != _PLACE.size or bytes(data[:4]) != _MAGIC:
-            return decoded(data)
+            return decoded(data, self._most)
         _, pid, file, key, length = _PLACE.unpack(data.data)
-        whole = self._seen.get(key)
-        if whole is None:
-            self._seen = {one: seen for one, seen in self._seen.items() if _owner(seen)[0] != _NOBODYS}
-            whole = self._seen[key] = _opened(f"/proc/{pid}/fd/{file}")
+        with self._opening:
+            whole = self._seen.get(key)
+            if whole is None:
+                self._seen = {one: seen for one, seen in self._seen.items() if _owner(seen)[0] != _NOBODYS}
+                whole = self._seen[key] = _opened(f"/proc/{pid}/fd/{file}")
         if not 0 < length <= len(whole) - _BEGIN:
             raise InvalidArgument(f"a message of {length} bytes does not lie in a file of {len(whole)}")
         shown = whole[_BEGIN : _BEGIN + length]
         weakref.finalize(shown, _owner(whole).__setitem__, 0, _SENDERS).atexit = False
-        return decoded(shown.data)  # arrays made of it hold `shown`; of the array itself, they would hold `whole`
+        return decoded(
+            shown.data, self._most
+        )  # arrays made of it hold `shown`; of the array itself, they would hold `whole`
 
 
 def _owner(whole: np.ndarray) -> np.ndarray:
