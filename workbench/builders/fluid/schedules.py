@@ -3,6 +3,10 @@
 A schedule of 1.x is a few operators with role LRSched. The counter, `@LR_DECAY_COUNTER@`, is incremented by the first
 operator of the program, and is 0 in the first step. An optimizer takes the variable as its learning rate, so that a
 program that is saved, transpiled or run elsewhere has its schedule with it.
+
+The operators are those of Paddle 1.8.5, one for one, so that rates are rounded as there. Only what Paddle chooses by
+running one of several blocks is chosen by `where` here (`piecewise_decay`, `linear_lr_warmup`, `polynomial_decay` with
+`cycle`): a step without branches is one call of a kernel.
 """
 
 from __future__ import annotations
@@ -72,7 +76,8 @@ def exponential_decay(learning_rate: float, decay_steps: int, decay_rate: float,
         >>> [float(executor.run(fetch_list=[rate])[0][0].round(3)) for _ in range(3)]
         [0.1, 0.05, 0.025]
     """
-    return learning_rate * exp(_periods(decay_steps, staircase) * math.log(decay_rate))
+    periods = _periods(decay_steps, staircase)
+    return learning_rate * _constant(decay_rate) ** periods
 
 
 @_schedule
@@ -88,7 +93,7 @@ def inverse_time_decay(learning_rate: float, decay_steps: int, decay_rate: float
 
 
 def _periods(decay_steps: int, staircase: bool) -> Any:
-    share = _step() / float(decay_steps)
+    share = _step() * (1.0 / decay_steps)
     return floor(share) if staircase else share
 
 
@@ -107,24 +112,25 @@ def polynomial_decay(
     """
     step, length = _step(), _constant(float(decay_steps))
     if cycle:
-        length = length * maximum(ceil(step / float(decay_steps)), _constant(1.0))
+        share = step / (length * maximum(ceil(step / float(decay_steps)), _constant(1.0)))
     else:
-        step = minimum(step, length)
-    return (learning_rate - end_learning_rate) * (1.0 - step / length) ** power + end_learning_rate
+        share = minimum(step, length) * (1.0 / decay_steps)
+    left = 1.0 - share
+    return (learning_rate - end_learning_rate) * left ** _constant(power) + end_learning_rate
 
 
 @_schedule
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Any:
     """learning_rate * 0.5 * (cos(epoch * pi / epochs) + 1)."""
-    epoch = floor(_step() / float(step_each_epoch))
-    return learning_rate * 0.5 * (cos(epoch * (math.pi / epochs)) + 1.0)
+    epoch = floor(_step() * (1.0 / step_each_epoch))
+    return learning_rate * 0.5 * (cos(epoch * math.pi * (1.0 / epochs)) + 1.0)
 
 
 @_schedule
 def noam_decay(d_model: float, warmup_steps: int, learning_rate: float = 1.0) -> Any:
     """learning_rate * d_model ** -0.5 * min(step ** -0.5, step * warmup_steps ** -1.5), the first step being 1."""
     step = _step(begin=1)
-    return learning_rate * d_model**-0.5 * minimum(step**-0.5, step * warmup_steps**-1.5)
+    return learning_rate * d_model**-0.5 * minimum(step ** _constant(-0.5), step * warmup_steps**-1.5)
 
 
 @_schedule
