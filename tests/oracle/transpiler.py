@@ -38,7 +38,7 @@ KNOWN = """\
 servers that wait count the steps of a schedule themselves, also where trainers do not (sync_by_communicator), where
 in Paddle a rate falls as many times as fast as there are trainers;
 a late gradient that decays is corrected and decays here, in Paddle it decays only (dc_asgd);
-what a schedule computes with is another matter, too; every trainer's send has trainer_id 0 in Paddle, its own here;
+every trainer's send has trainer_id 0 in Paddle, its own here;
 grad_to_block_id is in the order of a hash in Paddle; initialisers stand in reverse order there; a table's backward is
 distributed_lookup_table_grad here; the average of rows is fill_constant and multiply_rows here, scale there.
 """
@@ -136,25 +136,27 @@ def _plain(value: Any) -> Any:
 
 
 def comparable(programs: Any) -> list[str]:
-    """Lines that have to be the same; control variables by the order in which they appear."""
+    """Lines that have to be the same; control variables and temporaries by the order in which they appear."""
     lines = []
     for name, program in zip(("main", "startup"), programs, strict=True):
         seen: dict[str, str] = {}
         for index, block in enumerate(program):
-            initial = sorted(_line(op) for op in block if op[0] in INITIALISERS and not _computes_rate(op))
-            rest = [_line(op) for op in block if op[0] not in INITIALISERS and not _computes_rate(op)]
+            initial = sorted(_line(op) for op in block if _initialises(op))
+            rest = [_line(op) for op in block if not _initialises(op)]
             lines.append(f"{name} block {index}")
             lines += [_numbered(line, seen) for line in (*initial, *rest)]
     return lines
 
 
-def _computes_rate(op: list[Any]) -> bool:
-    """Whether it is part of a schedule, which layers make in another way here."""
-    return op[3].get("op_role") == LR_SCHED and op[0] != "sum"
+def _initialises(op: list[Any]) -> bool:
+    return op[0] in INITIALISERS and op[3].get("op_role") != LR_SCHED
 
 
 def _numbered(line: str, seen: dict[str, str]) -> str:
     line = re.sub(r"__control_var@[\w.e-]+", lambda m: seen.setdefault(m[0], f"control {len(seen)}"), line)
+    line = re.sub(
+        r"(?<![\w.])(fill_constant_\d+\.)?tmp_\d+", lambda m: seen.setdefault(m[0], f"temporary {len(seen)}"), line
+    )
     return re.sub(r"_generated_var_(\d+)", r"scale_\1.tmp_0", line)
 
 
