@@ -68,6 +68,7 @@ def test_how_many_processes_start(line: str, processes: int, nodes: int, script:
         ("--server_num 1 --worker_num 1 --servers a:1,b:2", "--servers names 2"),
         ("--servers a --workers b:1", "IP:PORT"),
         ("--run_mode ps", "--server_num"),
+        ("--server_num 1 --worker_num 2 --elastic", "a lost trainer is started again alone"),
         ("-n 0", "from 1 on"),
         ("--unknown", "--unknown"),
     ],

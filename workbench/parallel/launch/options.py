@@ -19,7 +19,8 @@ command once, not on every machine. Within Slurm or a Kubernetes MPIJob --nnodes
 shown with their rank before every line and kept in LOG_DIR/workerlog.RANK; their stdin is empty. The exit status is
 that of the process that failed first, whose traceback is shown last. A process that is killed ends the job; in one with
 parameter servers (under Open MPI) a trainer that is killed does not end the others: asynchronous ones go on without it,
-and the exit status is then 1."""
+and the exit status is then 1. It cannot come again, for an MPI job takes no new processes; where servers and trainers
+are started one by one (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST …), the same command starts a lost trainer again."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,10 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
             f"{per_node} processes of a machine"
         )
     if given.elastic and (servers or nodes > 1):
-        raise InvalidArgument("--elastic is for trainers on one machine, without parameter servers")
+        raise InvalidArgument(
+            "--elastic is for trainers on one machine, without parameter servers; where servers and trainers are "
+            "started one by one (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST …), a lost trainer is started again alone"
+        )
     return LaunchOptions(
         _command(given), processes, nodes, given.hosts, given.devices, given.servers, servers, given.log_dir,
         given.start_port, given.job_id, given.elastic,
