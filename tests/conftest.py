@@ -53,12 +53,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Pages of JupyterLab and jobs of several processes stand on clocks and ports that are not ours alone: what fails
     there is tried once more, and the summary says so."""
-    for item in items:
-        if item.get_closest_marker("browser") or item.get_closest_marker("processes"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    shared = [item for item in items if item.get_closest_marker("browser") or item.get_closest_marker("processes")]
+    for item in shared:
+        item.add_marker(pytest.mark.flaky(reruns=1))
+    if hasattr(config, "workerinput"):  # these files and notebooks take longest: no worker is left with one at the end
+        long = {item.path for item in shared} | {item.path for item in items if item.path.suffix == ".ipynb"}
+        items.sort(key=lambda item: item.path not in long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -245,7 +245,6 @@ def public(path: str) -> Iterator[tuple[str, Any]]:
 
 PUBLIC = dict(pair for path in MODULES for pair in public(path))
 FUNCTIONS = {name: value for name, value in PUBLIC.items() if inspect.isfunction(value)}
-CLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value)}
 
 
 @pytest.mark.parametrize("path", NAMES)
@@ -276,26 +275,24 @@ def test_nothing_private_leaks(path: str) -> None:
         assert {n for n in dir(module) if not n.startswith("__")} == set(module.__all__)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_every_name_is_documented(name: str) -> None:
-    value = PUBLIC[name]
-    assert inspect.getdoc(type(value) if isinstance(value, DType) else value)
+def test_every_name_is_documented() -> None:
+    values = {name: type(value) if isinstance(value, DType) else value for name, value in PUBLIC.items()}
+    assert [name for name, value in values.items() if not inspect.getdoc(value)] == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_is_typed(name: str) -> None:
-    assert untyped(FUNCTIONS[name]) == []
+def test_every_function_is_typed() -> None:
+    assert {name: missing for name, value in FUNCTIONS.items() if (missing := untyped(value))} == {}
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_every_method_is_typed_and_documented(name: str) -> None:
-    kind = CLASSES[name]
-    told = inspect.getdoc(kind) or ""
-    for method, value in members(kind):
-        function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-        assert untyped(function) == [], f"{name}.{method}"
-        documented = inspect.getdoc(getattr(kind, method))  # that of the method it overrides counts
-        assert documented or (isinstance(value, property) and method in told), f"{name}.{method}"
+@pytest.mark.parametrize("path", MODULES)
+def test_every_method_is_typed_and_documented(path: str) -> None:
+    for name, kind in public(path):
+        for method, value in members(kind) if inspect.isclass(kind) else []:
+            function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            assert untyped(function) == [], f"{name}.{method}"
+            documented = inspect.getdoc(getattr(kind, method))  # that of the method it overrides counts
+            told = isinstance(value, property) and method in (inspect.getdoc(kind) or "")
+            assert documented or told, f"{name}.{method}"
 
 
 def members(kind: type) -> list[tuple[str, Any]]:
