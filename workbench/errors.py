@@ -9,6 +9,7 @@
     ├── PreconditionNotMet                  something has to be done first
     ├── Unimplemented     (NotImplementedError)
     ├── Unavailable                         a device, library or peer is missing
+    │   ├── NoMemory      (MemoryError)     there is none for values
     │   └── ExecutionTimeout  (TimeoutError)  a wait ended before what it waited for
     │       └── PeerTimeout                 another process did not come in time
     ├── Aborted                             given up because something else failed
@@ -69,6 +70,10 @@ class Unimplemented(EnforceNotMet, NotImplementedError):
 
 class Unavailable(EnforceNotMet):
     """A device, library or peer is missing; the message says how to get it."""
+
+
+class NoMemory(Unavailable, MemoryError):
+    """There is no memory for values; the message says for which, and the line that asks for them."""
 
 
 class ExecutionTimeout(Unavailable, TimeoutError):

@@ -9,6 +9,8 @@ import pytest
 
 import workbench as wb
 from tests.builders.building import program
+from workbench.config import override
+from workbench.errors import InvalidArgument
 from workbench.framework.text.deserialize import program_from_json
 from workbench.framework.text.serialize import program_to_json
 
@@ -141,3 +143,28 @@ def test_what_it_refuses_leaves_the_program_as_it_was(arguments: Any, message: s
 def test_dynamic_mode_is_told_of_py_layer() -> None:
     with pytest.raises(RuntimeError, match="builds a static Program"):
         static.nn.static_pylayer(lambda x: x, [wb.ones([2])], lambda g: g)
+
+
+def rows_of_one(g: Any) -> Any:
+    return wb.mean(g, axis=0, keepdim=True)
+
+
+@pytest.mark.parametrize("executor", ["compiled", "reference"])
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_a_gradient_of_another_shape_is_refused_when_the_shapes_are_known(executor: str, is_parallel: bool) -> None:
+    """It would be broadcast without a word."""
+    with program() as (main, _):
+        x = data()
+        y = static.nn.static_pylayer(lambda x: x * 2.0, [x], rows_of_one)
+        loss = wb.mean(y * y)
+        (slope,) = static.gradients(loss, x)
+        doubled = slope * 2.0
+    assert [op.type for op in main.global_block().ops].count("pylayer_gradient") == 1
+    with override(FLAGS_executor=executor):
+        assert run(main, [doubled], x=X[:1])[0].shape == (1, 2)
+        what: Any = main
+        if is_parallel:
+            what = static.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=static.cpu_places(2))
+        message = r"rows_of_one of static_pylayer .* 'x'\n +expected: \[2, 2\]\n +got: +\[1, 2\](.|\n)*py_layer.py"
+        with pytest.raises(InvalidArgument, match=message):
+            run(what, [doubled], x=np.concatenate([X] * (1 + is_parallel)))

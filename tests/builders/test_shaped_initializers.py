@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -84,3 +86,66 @@ def test_an_assigned_value_keeps_its_shape_in_dynamic_mode() -> None:
     assert layer(wb.ones([1, 2])).tolist() == [5.0]
     with pytest.raises(InvalidArgument, match="another shape than the parameter"):
         initialised(0, lambda: wb.static.create_parameter([2, 2], "float32", attr=assigned))
+
+
+# More than there is memory for
+
+BIG = np.broadcast_to(np.float32(1), (10**6, 10**7))
+HUGE: dict[str, tuple[Any, list[int]]] = {
+    "orthogonal": (initializer.Orthogonal, [10**6, 10**7]),
+    "orthogonal, more than can be counted": (initializer.Orthogonal, [2**32, 2**32]),
+    "dirac": (initializer.Dirac, [10**6, 10**7, 3]),
+    "bilinear": (initializer.Bilinear, [10**6, 10**7, 3, 3]),
+    "assigned": (lambda: initializer.Assign(BIG), [10**6, 10**7]),
+    "at once": (lambda: initializer.Constant(1.0), [10**6, 10**7]),
+}
+
+
+@pytest.mark.parametrize("wanted", HUGE)
+def test_values_there_is_no_memory_for_are_named(wanted: str) -> None:
+    made_by, shape = HUGE[wanted]
+    nbytes = f"{4 * math.prod(shape):,} bytes"
+    with pytest.raises(wb.errors.NoMemory) as caught:
+        wb.create_parameter(shape, "float32", attr=wb.ParamAttr("w", made_by()))
+    assert isinstance(caught.value, MemoryError) and "test_shaped_initializers.py, line" in str(caught.value)
+    if wanted != "assigned":
+        assert "the initial values of parameter 'w', float32[" in str(caught.value) and nbytes in str(caught.value)
+
+
+@pytest.mark.parametrize("wanted", [name for name in HUGE if name not in ("assigned", "at once")])
+def test_a_program_is_as_before_where_there_is_no_memory_for_a_parameter(wanted: str) -> None:
+    made_by, shape = HUGE[wanted]
+    main, startup = wb.static.Program(), wb.static.Program()
+    wb.enable_static()
+    try:
+        with wb.static.program_guard(main, startup):
+            with pytest.raises(wb.errors.NoMemory, match=r"parameter 'w', float32\[.* bytes: (.|\n)*at .*, line"):
+                wb.static.create_parameter(shape, "float32", attr=wb.ParamAttr("w", made_by()))
+            assert not [*main.list_vars(), *startup.list_vars()] and not [*startup.all_ops()]
+            wb.static.create_parameter([2, 2, 3, 3], "float32", attr=wb.ParamAttr("w"))
+    finally:
+        wb.disable_static()
+
+
+ASKED: dict[str, Callable[[], Any]] = {
+    "full": lambda: wb.full([10**6, 10**7], 1.0),
+    "full, more than an array has": lambda: wb.full([2**40, 2**40], 1.0),
+    "eye": lambda: wb.eye(10**7),
+    "arange": lambda: wb.arange(0, 10**13),
+    "linspace": lambda: wb.linspace(0, 1, 10**13),
+    "tile": lambda: wb.tile(wb.ones([10]), [10**12]),
+    "tril_indices": lambda: wb.tril_indices(10**7, 10**7),
+    "triu_indices": lambda: wb.triu_indices(10**7, 10**7),
+    "as_strided": lambda: wb.as_strided(wb.ones([10]), [10**7, 10**7], [0, 0]),
+    "assign": lambda: wb.assign(BIG),
+    "to_tensor": lambda: wb.to_tensor(BIG),
+    "mask": lambda: wb.nn.Transformer(4, 2, 1, 1, 8).generate_square_subsequent_mask(10**7),
+    "shuffled": lambda: iter(wb.io.RandomSampler([1, 2], replacement=True, num_samples=10**13)),
+    "weighted": lambda: list(wb.io.WeightedRandomSampler([1.0, 2.0], 10**13)),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_computed_at_once_and_too_large_is_named(asked: str) -> None:
+    with pytest.raises(wb.errors.NoMemory, match=r"no memory for (.|\n)*test_shaped_initializers.py, line"):
+        ASKED[asked]()

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.data.sampler import Sampler, checked_flag, checked_positive
 from workbench.errors import InvalidArgument
+from workbench.framework.values.memory import MemoryFor
 
 
 class WeightedRandomSampler(Sampler):
@@ -41,7 +42,8 @@ class WeightedRandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         shares = self.weights / self.weights.sum()
-        drawn = np.random.choice(len(shares), self.num_samples, self.replacement, shares)
+        with MemoryFor(f"the {self.num_samples:,} indices of an epoch"):
+            drawn = np.random.choice(len(shares), self.num_samples, self.replacement, shares)
         return iter(drawn.tolist())
 
     def __len__(self) -> int:

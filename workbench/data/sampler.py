@@ -14,6 +14,7 @@ import numpy as np
 
 from workbench.data.dataset import IterableDataset
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.values.memory import MemoryFor
 
 
 class Sampler:
@@ -122,9 +123,10 @@ class RandomSampler(Sampler):
         if total == 0:
             return np.zeros(0, np.int64)
         philox = np.random.Philox(np.random.SeedSequence([self.seed, epoch]))
-        if self.replacement:
-            return (philox.random_raw(self.num_samples) % np.uint64(total)).astype(np.int64)
-        return np.argsort(philox.random_raw(total), kind="stable")[: self.num_samples]
+        with MemoryFor(f"the {self.num_samples:,} indices of an epoch"):
+            if self.replacement:
+                return (philox.random_raw(self.num_samples) % np.uint64(total)).astype(np.int64)
+            return np.argsort(philox.random_raw(total), kind="stable")[: self.num_samples]
 
     def __iter__(self) -> Iterator[int]:
         if self.generator is not None:

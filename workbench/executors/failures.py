@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from workbench.errors import EnforceNotMet, Unavailable, located
+from workbench.errors import EnforceNotMet, NoMemory, located
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.failures import op_failure
 from workbench.framework.values.spec import Spec, size_of
@@ -62,6 +62,6 @@ def no_memory(graph: Graph, specs: Mapping[Value, Spec], error: Exception) -> En
     node = next((n for n in graph.nodes if value in n.writes), None)
     largest = f"the largest is {value.name}, {specs[value]}, of {sizes[value]:,} bytes"
     if node is None:
-        return located(Unavailable(f"no memory for the values of a step, {largest}: {error}"))
+        return located(NoMemory(f"no memory for the values of a step, {largest}: {error}"))
     lines = [f"op {node.type!r} on {graph.names(node.places)}: no memory for the values of a step, {largest}: {error}"]
-    return located(Unavailable("\n".join([*lines, f"  at {node.site}"])))
+    return located(NoMemory("\n".join([*lines, f"  at {node.site}"])))

@@ -20,6 +20,7 @@ from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import DType
+from workbench.framework.values.memory import MemoryFor, sized
 from workbench.framework.values.spec import Shape, shape_text
 from workbench.ops.random.distributions import GAUSSIAN_RANDOM, TRUNCATED_GAUSSIAN_RANDOM, UNIFORM_RANDOM
 from workbench.ops.tensor.assign import ASSIGN_VALUE
@@ -46,12 +47,15 @@ class Initializer:
 
         Raises:
             InvalidArgument, InvalidType: the initializer does not suit the variable's shape or dtype.
+            NoMemory: for values that are computed here.
         """
         if not isinstance(variable, Variable):
             variable.set_value(self.compute(tuple(variable.shape), variable.dtype))
             return None
         block = block if block is not None else variable.block
-        type, attrs = self.op(variable.shape, variable.dtype)
+        what = "parameter" if variable.is_parameter else "variable"
+        with MemoryFor(f"the initial values of {what} {variable.name!r}, {sized(variable.spec)}"):
+            type, attrs = self.op(variable.shape, variable.dtype)
         record = find_op(type)
         attrs = {"shape": variable.shape, "dtype": variable.dtype.name, **attrs}
         if "rng" in record.needs:
@@ -179,7 +183,8 @@ class Assign(Initializer):
     def __init__(self, value: Any, name: str | None = None) -> None:
         if isinstance(value, Variable):
             raise InvalidType(f"Assign takes an array or nested lists, got {value!r}, which has no value of its own")
-        self.value = np.array(value)
+        with MemoryFor("a copy of", value):
+            self.value = np.array(value)
         if self.value.dtype.kind not in "fiub":
             raise InvalidType(f"Assign takes numbers, got {value!r}")
 

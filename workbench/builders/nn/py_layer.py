@@ -40,8 +40,8 @@ def static_pylayer(
     Raises:
         PreconditionNotMet: in dynamic mode, which has `autograd.PyLayer`.
         InvalidType: a function that cannot be called, `inputs` that is no list, results that are no tensors.
-        InvalidArgument: as many gradients as there are inputs are needed, of their shapes and dtypes; inputs that want
-            a gradient, and no `backward_fn`.
+        InvalidArgument: as many gradients as there are inputs are needed, of their shapes and dtypes, dimensions that
+            are known when the program runs included; inputs that want a gradient, and no `backward_fn`.
 
     Example:
         >>> wb.enable_static()
@@ -68,7 +68,8 @@ def static_pylayer(
         block, given, gradients = _backward(backward_fn, xs, values)
         outs = PY_LAYER(
             xs, values,
-            backward_block=block, given_names=given, gradient_names=gradients, name=layer.name,
+            backward_block=block, given_names=given, gradient_names=gradients,
+            function=getattr(backward_fn, "__qualname__", "backward_fn"), name=layer.name,
         )  # fmt: skip
         return pack(result, outs)
 

@@ -15,7 +15,8 @@ from workbench.framework import names
 from workbench.framework.op.infix import Infix
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.values.dtype import as_dtype
-from workbench.framework.values.spec import as_shape, shape_text
+from workbench.framework.values.memory import MemoryFor, sized
+from workbench.framework.values.spec import Spec, as_shape, shape_text
 
 
 def create_parameter(
@@ -77,8 +78,10 @@ def new_parameter(
             f"parameter {name!r} of dtype {kind} has no default initializer; give it one in its ParamAttr"
         )
     initializer = attr.initializer or default_initializer(is_bias, default)
+    with MemoryFor(f"the initial values of parameter {name!r}, {sized(Spec(dims, kind))}"):
+        values = initializer.compute(dims, kind).array
     return EagerParamBase(
-        initializer.compute(dims, kind).array,
+        values,
         name=name,
         trainable=attr.trainable,
         optimize_attr={"learning_rate": attr.learning_rate},

@@ -22,9 +22,11 @@ from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.record import Op
 from workbench.framework.op.write import OpWrite
 from workbench.framework.outside import is_from_outside
+from workbench.framework.program.failures import op_failure
 from workbench.framework.program.infer import infer
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import OURS, caller
+from workbench.framework.values.memory import is_refused_memory
 
 _KEPT = 8192  # signatures
 _LONG = 2048  # bytes of attributes beyond which a signature is not kept
@@ -189,7 +191,10 @@ class DynamicRecorder:
         if call is None:
             complete = op.complete(attrs)
             specs = infer(op, [_specs(k) for k in kinds], complete, [None] * len(kinds), caller())
-            call = PreparedOp(op, complete, kinds, specs)
+            try:
+                call = PreparedOp(op, complete, kinds, specs)
+            except Exception as error:  # what is settled once may take as much memory as the result
+                _fail(op.type, error)
             if key is not None:
                 if len(self._calls) >= _KEPT:
                     self._calls.clear()
@@ -327,6 +332,8 @@ def _fail(name: str, error: Exception) -> NoReturn:
     """Raise the error of a body, with the op and the user's line."""
     if is_from_outside(error):
         raise error
+    if is_refused_memory(error):
+        raise op_failure(name, "", (), caller(), error) from None
     line = f"in op {name!r} at {caller()}"
     if isinstance(error, EnforceNotMet):
         if not error.located:

@@ -12,6 +12,7 @@ from workbench.errors import InvalidType, Unimplemented
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import as_dtype, int64
+from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.place import CPUPlace, Place
 
 
@@ -35,13 +36,14 @@ def to_tensor(data: Any, dtype: Any = None, place: Place | str | None = None, st
     from workbench.dygraph.tensor import methods  # noqa: F401 (they need the ops; loaded with the first tensor)
 
     require_cpu(place)
-    array = _array(data)
-    if dtype is None and not hasattr(data, "dtype"):
-        kinds = {"f": default_dtype(), "i": int64, "u": int64}
-        default = kinds.get(array.dtype.kind)
-        array = array.astype(default.numpy) if default is not None and not _has_dtype(data) else array
-    target = as_dtype(array.dtype if dtype is None else dtype)
-    tensor = Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
+    with MemoryFor("a copy of", data):
+        array = _array(data)
+        if dtype is None and not hasattr(data, "dtype"):
+            kinds = {"f": default_dtype(), "i": int64, "u": int64}
+            default = kinds.get(array.dtype.kind)
+            array = array.astype(default.numpy) if default is not None and not _has_dtype(data) else array
+        target = as_dtype(array.dtype if dtype is None else dtype)
+        tensor = Tensor(np.array(array, target.numpy, copy=True), stop_gradient)
     seen = witness.get()
     if seen is not None:
         seen.saw_made(tensor)

@@ -14,12 +14,13 @@ from workbench.errors import (
     ExecutionError,
     InvalidArgument,
     InvalidType,
+    NoMemory,
     PreconditionNotMet,
-    Unavailable,
     located,
 )
 from workbench.framework.program.variable import Variable
 from workbench.framework.site import Site
+from workbench.framework.values.memory import is_refused_memory
 from workbench.framework.values.spec import Spec, agree
 
 
@@ -35,8 +36,8 @@ def op_failure(
     if isinstance(error, ValueError | IndexError):
         kind = InvalidType if isinstance(error, TypeError) else InvalidArgument
     what = f" failed{where}"
-    if isinstance(error, MemoryError):
-        kind, what = Unavailable, f"{where}: no memory for its values"
+    if is_refused_memory(error):
+        kind, what = NoMemory, f"{where}: no memory for its values"
     lines = [f"op {op!r}{what}: {str(error) or type(error).__name__}"]
     lines += [f"  input {slot}: {'; '.join(texts)}" for slot, texts in inputs]
     return located(kind("\n".join([*lines, f"  at {site}"])))

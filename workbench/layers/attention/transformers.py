@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.builders.param_attr import spread_attr
 from workbench.errors import InvalidArgument, did_you_mean
+from workbench.framework.values.memory import MemoryFor
 from workbench.layers.attention.heads import MultiHeadAttention, StaticCache
 from workbench.layers.containers import LayerList
 from workbench.layers.layer import Layer
@@ -306,7 +307,9 @@ class Transformer(Layer):
 
     def generate_square_subsequent_mask(self, length: int) -> Any:
         """A mask `[length, length]` that hides later positions: 0 below and on the diagonal, -inf above."""
-        return assign(np.triu(np.full((length, length), -np.inf, np.float32), 1))
+        with MemoryFor(f"a mask {[length, length]}"):
+            mask = np.triu(np.full((length, length), -np.inf, np.float32), 1)
+        return assign(mask)
 
 
 def both_sides(attr: Any, what: str) -> tuple[Any, Any]:

@@ -1,11 +1,15 @@
-"""`pylayer`: values whose gradients a block of the program computes."""
+"""`pylayer`: values whose gradients a block of the program computes; `pylayer_gradient`: one of these gradients."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
-from workbench.framework.values.spec import Spec
+from workbench.framework.values.spec import Shape, Spec, same_dim, shape_text
+from workbench.framework.values.views import RESHAPED
+from workbench.ops.tensor.bound_copies import bind_reshape, bind_reshape_like
+from workbench.ops.tensor.shape import RESHAPE_LIKE
 
 
 def _infer(inputs: list[Spec], values: list[Spec], **attrs: Any) -> list[Spec]:
@@ -15,13 +19,49 @@ def _infer(inputs: list[Spec], values: list[Spec], **attrs: Any) -> list[Spec]:
 @op(
     "pylayer",
     "Input*, Value* -> Out*",
-    attrs={"backward_block": None, "given_names": (), "gradient_names": ()},
+    attrs={"backward_block": None, "given_names": (), "gradient_names": (), "function": ""},
     infer=_infer,
     no_grad="Value",
     shape_only="Input, Value",
 )
 def PY_LAYER(xp: Any, inputs: list[Any], values: list[Any], **attrs: Any) -> list[Any]:
     """The values. They were computed from Input; of their gradients, given to `backward_block` as `given_names`,
-    those of Input are what it computes as `gradient_names` ("" for none).
+    those of Input are what it computes as `gradient_names` ("" for none), which `function` has built.
     """
     return [xp.array(value) for value in values]
+
+
+def _require_shape(x: Shape, like: Shape, function: str, of: str) -> None:
+    if len(x) != len(like) or not all(map(same_dim, x, like)):
+        what = f"{function or 'backward_fn'} of static_pylayer returns a gradient of another shape than its input"
+        raise ShapeError(f"{what} {of!r}", shape_text(like), shape_text(x))
+
+
+def _infer_gradient(x: Spec, like: Spec, function: str, of: str) -> Spec:
+    _require_shape(x.shape, like.shape, function, of)
+    return x.with_shape(like.shape)
+
+
+def _bind_gradient(outs: Any, arrays: Any, scratch: Any, **attrs: Any) -> Any:
+    return bind_reshape_like(outs, arrays, scratch)
+
+
+@op(
+    "pylayer_gradient",
+    "X, Like -> Out",
+    attrs={"function": "", "of": ""},
+    infer=_infer_gradient,
+    grad=lambda g, out, x, like, **attrs: RESHAPE_LIKE(g, x),
+    saved="",
+    shape_only="X, Like",
+    no_grad="Like",
+    aliases={"Out": "X"},
+    view=RESHAPED,
+    grad_view=RESHAPED,
+    bind=_bind_gradient,
+    grad_bind=bind_reshape,
+)
+def PY_LAYER_GRADIENT(xp: Any, x: Any, like: Any, function: str, of: str) -> Any:
+    """The gradient X that `function` has built of Like, called `of`, whose shape it has to have."""
+    _require_shape(x.shape, like.shape, function, of)
+    return x.reshape(like.shape)

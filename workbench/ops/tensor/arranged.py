@@ -8,6 +8,7 @@ import numpy as np
 
 from workbench.errors import ShapeError
 from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.spec import normalize_axis, shape_text
 from workbench.ops.arguments import distinct_axes, int_list, one_int
 from workbench.ops.pointwise import Tensor
@@ -282,7 +283,9 @@ def tril_indices(row: int, col: int, offset: int = 0, dtype: Any = "int64") -> A
          [0 0 1]]
     """
     rows, columns = one_int("row of tril_indices", row), one_int("col of tril_indices", col)
-    return assign(np.stack(np.tril_indices(rows, offset, columns))).astype(dtype)
+    with MemoryFor(f"tril_indices of a matrix {[rows, columns]}"):
+        places = np.stack(np.tril_indices(rows, offset, columns))
+    return assign(places).astype(dtype)
 
 
 def triu_indices(row: int, col: int | None = None, offset: int = 0, dtype: Any = "int64") -> Any:
@@ -295,4 +298,6 @@ def triu_indices(row: int, col: int | None = None, offset: int = 0, dtype: Any =
     """
     rows = one_int("row of triu_indices", row)
     columns = rows if col is None else one_int("col of triu_indices", col)
-    return assign(np.stack(np.triu_indices(rows, offset, columns))).astype(dtype)
+    with MemoryFor(f"triu_indices of a matrix {[rows, columns]}"):
+        places = np.stack(np.triu_indices(rows, offset, columns))
+    return assign(places).astype(dtype)

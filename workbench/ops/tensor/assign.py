@@ -11,6 +11,7 @@ from workbench.errors import InvalidType
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.bound_copies import bind_assign, bind_reshape, bind_values
@@ -92,9 +93,10 @@ def _assigned(record: Any, inputs: tuple[Any, ...], attrs: dict[str, Any], outpu
 
 
 def _as_values(x: Any) -> np.ndarray:
-    try:
-        values = np.array(x)
-        as_dtype(values.dtype)
-    except ValueError as error:  # ragged lists; InvalidType is a ValueError too
-        raise InvalidType(f"assign takes a tensor or numbers, got {type(x).__name__}: {error}") from None
-    return values.astype(np.float32) if values.dtype == np.float64 else values
+    with MemoryFor("a copy of", x):
+        try:
+            values = np.array(x)
+            as_dtype(values.dtype)
+        except ValueError as error:  # ragged lists; InvalidType is a ValueError too
+            raise InvalidType(f"assign takes a tensor or numbers, got {type(x).__name__}: {error}") from None
+        return values.astype(np.float32) if values.dtype == np.float64 else values

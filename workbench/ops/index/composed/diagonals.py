@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.infix import tensor_method
+from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.index.composed.filling import known_shape
 from workbench.ops.index.put import PUT_AT
@@ -19,8 +20,9 @@ from workbench.ops.tensor.creation import full, zeros
 def _places(shape: list[int], offset: int, axis1: int, axis2: int) -> np.ndarray:
     """Where the diagonals' elements are among all, the diagonal last."""
     axis1, axis2 = (normalize_axis(a, len(shape)) for a in (axis1, axis2))
-    places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset, axis1, axis2)
-    return np.ascontiguousarray(places)
+    with MemoryFor(f"the places of all elements of {shape}"):
+        places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset, axis1, axis2)
+        return np.ascontiguousarray(places)
 
 
 @tensor_method("diagonal_scatter")
@@ -61,12 +63,13 @@ def fill_diagonal(x: Any, value: float, offset: int = 0, wrap: bool = False, nam
         wrap: of a matrix with more rows than columns, begin again after each square.
     """
     shape = known_shape("fill_diagonal_", x)
-    if len(shape) > 2:
-        places = np.ravel_multi_index([np.arange(shape[0])] * len(shape), shape)
-    else:
-        places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset)
-        if wrap:
-            places = np.arange(places[0], math.prod(shape), shape[1] + 1)
+    with MemoryFor(f"the places of all elements of {shape}"):
+        if len(shape) > 2:
+            places = np.ravel_multi_index([np.arange(shape[0])] * len(shape), shape)
+        else:
+            places = np.diagonal(np.arange(math.prod(shape)).reshape(shape), offset)
+            if wrap:
+                places = np.arange(places[0], math.prod(shape), shape[1] + 1)
     return PUT_AT(x, assign(np.ascontiguousarray(places)), full([len(places)], value, x.dtype))
 
 

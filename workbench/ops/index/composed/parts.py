@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.infix import Infix, tensor_method
+from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.arguments import int_list, one_int
 from workbench.ops.index.composed.filling import known_shape
@@ -93,9 +94,11 @@ def as_strided(x: Any, shape: Any, stride: Any, offset: int = 0, name: str | Non
     sizes, strides = int_list("as_strided's shape", shape), int_list("as_strided's stride", stride)
     if len(sizes) != len(strides):
         raise ShapeError("as_strided takes a stride for each dimension", len(sizes), len(strides))
-    places = np.full(sizes, one_int("as_strided's offset", offset))
-    for axis, step in enumerate(strides):
-        places = places + (np.arange(sizes[axis]) * step).reshape([-1 if a == axis else 1 for a in range(len(sizes))])
+    with MemoryFor(f"the places of as_strided's elements {sizes}"):
+        places = np.full(sizes, one_int("as_strided's offset", offset))
+        for axis, step in enumerate(strides):
+            moved = np.arange(sizes[axis]) * step
+            places = places + moved.reshape([-1 if a == axis else 1 for a in range(len(sizes))])
     count = math.prod(known_shape("as_strided", x))
     if places.size and not (places.min() >= 0 and places.max() < count):
         raise InvalidArgument(f"as_strided reaches element {places.max()} of {count}")
