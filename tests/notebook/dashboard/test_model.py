@@ -585,11 +585,18 @@ def test_a_run_that_has_ended_without_drops_shows_what_it_has_held(
     assert [column.tolist() for column in memory["bytes"]] == [[0, nbytes, nbytes] for nbytes in held]
 
 
-def test_drops_that_nobody_heard_are_not_denied(built: Built, batch: Any, model_of: ModelOf) -> None:
+def test_a_dashboard_made_after_a_loop_shows_its_newest_feed_and_its_drops(
+    built: Built, batch: dict[str, Any], model_of: ModelOf
+) -> None:
     exe = built.start().parallel(2)
-    for _ in range(100):
-        exe.run([built.loss], feed=batch)
-    assert of_kind(model_of(exe).everything(), "scopes")["drops"]["since"] == 100
+    for step in range(300):
+        exe.run([built.loss], feed={**batch, "x": batch["x"] + step})
+    messages = model_of(exe).everything()
+    fed, drops = of_kind(messages, "fed"), of_kind(messages, "scopes")["drops"]
+    assert (fed["step"], fed["applied"], fed["feeds"]["rows"]["x"]) == (300, True, [3, 4])
+    np.testing.assert_array_equal(fed["feeds"]["previews"]["x"][1]["rows"], (batch["x"] + 299)[3:6])
+    assert drops["step"].tolist() == [100, 200, 300] and (drops["total"], drops["since"]) == (3, 0)
+    assert drops["cause"] == ["interval"] * 3 and all(max(nbytes) > 0 for nbytes in drops["bytes"])
 
 
 def test_the_page_gets_what_python_has_seen(built: Built, batch: Any, model_of: ModelOf) -> None:

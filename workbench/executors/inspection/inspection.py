@@ -138,8 +138,18 @@ class Inspection:
 
     @property
     def newest_feed(self) -> tuple[int, Fed] | None:
-        """Number and feed of the newest step, if it began while there was a guard, or failed."""
-        return self._engine.guards.newest
+        """Number and feed of the newest step, applied or not; the arrays are those the caller gave it."""
+        return self._engine.newest_feed
+
+    @property
+    def drops(self) -> Sequence[events.ScopeDrop]:
+        """The newest drops of temporaries, as they were told of."""
+        return tuple(self._engine.reporter.drops)
+
+    @property
+    def dropped(self) -> int:
+        """How many drops there have been."""
+        return self._engine.reporter.drop_count
 
     def feed_of(self, step: int, fed: Fed) -> events.Feed:
         """What is told of a feed."""

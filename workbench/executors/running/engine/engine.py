@@ -73,6 +73,8 @@ class Engine(ReadableEngine):
             what steps run; `workspace`, where they do, which pruned programs share with the whole.
         pruned, listed: what `running.pruned` has found out: engines of pruned programs, and updates in fetch lists.
         unneeded: what may be fed to a pruned program, and is left out.
+        newest_feed: number and feed of the newest step of the whole and its pruned programs, for whoever comes later
+            and wants to see it; None before the first. The arrays are the caller's.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Engine(ReadableEngine):
         self.state: StepState = StepState() if whole is None else whole.state
         self.guards: Guards = Guards() if whole is None else whole.guards
         self.reporter = Reporter(f"executor {self.number}", spec.places)
+        self.newest_feed: tuple[int, Fed] | None = None
         self.trainers: Trainers | None = None
         self.open_step: OpenStep | None = None
         self.started = False
@@ -217,11 +220,7 @@ class Engine(ReadableEngine):
             self.whole.open_step = self._together
             self._together.begin(self.replicas, 0 if self._execution._dry_run else self._execution.iterations)
         fed = self._splitter.split(feed)
-        guards = self.guards
-        if guards.all:
-            guards.note(self.state.steps, fed)
-        elif guards.newest is not None:
-            guards.forget()
+        self.whole.newest_feed = self.state.counter.item(), fed  # its `steps` would be a call more
         try:
             step = self.cache.find(fetches, fed)
             if self._execution._dry_run:
@@ -235,7 +234,7 @@ class Engine(ReadableEngine):
                 self.whole._count()
         except Exception as error:
             if not self.state.is_applied:
-                guards.note(self.state.steps, fed)  # whoever looks into the failure wants to see it
+                self.whole.newest_feed = self.state.steps, fed  # the first of `num_iteration_per_run` was noted
             if isinstance(error, InvalidArgument):
                 note_feed(error, self.spec.program, fed)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import perf_counter_ns
@@ -20,16 +21,23 @@ from workbench.graph.columns import layer_of, layer_of_name
 from workbench.graph.ssa import FUSED_UPDATE, Node
 from workbench.runtime.device import DeviceMemory
 
+_DROPS = 1000  # that are kept
+
 
 class Reporter:
     """Makes the events of one executor.
 
     Args:
         name: of the executor. places: its devices.
+
+    Attributes:
+        drops: the newest drops of temporaries, whether somebody was told or not; drop_count: how many there have been.
     """
 
     def __init__(self, name: str, places: Sequence[Place]) -> None:
         self.name, self.places = name, tuple(places)
+        self.drops: deque[events.ScopeDrop] = deque(maxlen=_DROPS)
+        self.drop_count = 0
 
     def fed(self, step: int, begun: int, fed: Fed) -> None:
         """What each device was fed."""
@@ -131,9 +139,12 @@ class Reporter:
 
     def dropped(self, step: int, freed: dict[int, int], cause: str) -> None:
         """Temporaries were given back."""
+        places = tuple(self.places[place] for place in freed)
+        drop = events.ScopeDrop(self.name, step, places, tuple(freed.values()), cause)
+        self.drops.append(drop)
+        self.drop_count += 1
         if events.listening(events.ScopeDrop):
-            places = tuple(self.places[place] for place in freed)
-            events.emit(events.ScopeDrop(self.name, step, places, tuple(freed.values()), cause))
+            events.emit(drop)
 
     def failed(self, step: int, error: BaseException) -> None:
         """A step failed."""

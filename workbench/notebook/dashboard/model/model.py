@@ -85,8 +85,9 @@ class Model:
         if run is not None:
             self._follow(run, self._watch_of(run))
         elif subject.executor is not None:
-            self.watch = Watch(subject.executor, subject.name, self._loss(), 1)
-            fetched = FetchedHistory(subject.executor.inspection, self._labels())
+            engine = subject.executor.inspection
+            self.watch = Watch(subject.executor, subject.name, self._loss(), 1, partial(Past.of, engine))
+            fetched = FetchedHistory(engine, self._labels())
             self.shown.append(Shown(next(self._numbers), subject.name, None, fetched))
         else:
             self.watch = self._unwatched()

@@ -17,7 +17,7 @@ _DROPS = 1000  # that are shown; all are counted
 
 
 class Past(NamedTuple):
-    """What is known of a run from before it was watched.
+    """What is known of a run, or of an executor's steps, from before it was watched.
 
     Attributes:
         begun: steps its engine had made before it; drops: its newest ones; total: how many there have been.
@@ -26,6 +26,11 @@ class Past(NamedTuple):
     begun: int
     drops: Sequence[events.ScopeDrop]
     total: int
+
+    @classmethod
+    def of(cls, engine: Inspection) -> Past:
+        """Of all steps of an executor."""
+        return cls(0, engine.drops, engine.dropped)
 
 
 class MemoryTrace:
