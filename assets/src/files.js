@@ -8,10 +8,20 @@ export async function save(file, element) {
   );
 }
 
-// VS Code shows outputs in a webview, others in frames without an origin: both may swallow downloads without a word.
+// VS Code shows outputs in a webview, Colab in a frame of another origin than its page, others in frames without one:
+// all of them may swallow downloads without a word.
 export function isBarred(from = window) {
   const style = from.getComputedStyle(from.document.documentElement);
-  return from.origin === "null" || style.getPropertyValue("--vscode-foreground") !== "";
+  return from.origin === "null" || isForeign(from) || style.getPropertyValue("--vscode-foreground") !== "";
+}
+
+// Whether the page around the frame is of another origin: nothing of it may be read then.
+function isForeign({ top }) {
+  try {
+    return top.origin === undefined;
+  } catch {
+    return true;
+  }
 }
 
 function download({ name, mime, data }, element) {

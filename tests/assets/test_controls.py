@@ -97,7 +97,16 @@ def test_a_setting_is_sent_when_it_changes(dashboard: Dashboard) -> None:
 
 @pytest.mark.parametrize(
     ("label", "text"),
-    [("devices", "0"), ("devices", "two"), ("batch size", "1.5"), ("learning rate", "-1")],
+    [
+        ("devices", "0"),
+        ("devices", "two"),
+        ("batch size", "1.5"),
+        ("learning rate", "-1"),
+        ("steps", "0"),
+        ("epochs", "0"),
+        ("epochs", "-3"),
+        ("epochs", "1.5"),
+    ],
 )
 def test_what_makes_no_sense_is_marked_and_not_sent(dashboard: Dashboard, label: str, text: str) -> None:
     receive(dashboard, "done")
@@ -237,3 +246,16 @@ def test_validation_data_checkpoints_and_epochs_are_chosen_and_taken_back(dashbo
     (command,) = dashboard.sent("command")
     assert command["values"]["epochs"] == 5 and command["values"]["steps"] == 1000
     assert command["values"]["checkpoints"] == "best and last"
+
+
+def test_steps_and_epochs_are_explained_where_they_have_to_be_read_together(dashboard: Dashboard) -> None:
+    receive(dashboard, "done")
+    assert "blank" not in field_text(dashboard, "steps") and "first" not in field_text(dashboard, "steps")
+    enter(dashboard, "steps", "")
+    assert "with both blank: 1,000 steps" in field_text(dashboard, "steps")
+    enter(dashboard, "epochs", "3")
+    assert "blank" not in field_text(dashboard, "steps")
+    enter(dashboard, "steps", "50")
+    assert "ends with what comes first" in field_text(dashboard, "steps")
+    enter(dashboard, "steps", "0")
+    assert "first" not in field_text(dashboard, "steps") and "Needs a whole number" in field_text(dashboard, "steps")

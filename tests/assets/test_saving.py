@@ -121,5 +121,22 @@ def test_where_downloads_are_swallowed_the_kernel_writes_the_file(dashboard: Das
 
 def test_a_frame_without_an_origin_may_swallow_downloads(dashboard: Dashboard) -> None:
     barred = """async (origin) => (await import("/assets/src/files.js")).isBarred(
-        { origin, document, getComputedStyle: (element) => getComputedStyle(element) })"""
+        { origin, document, top, getComputedStyle: (element) => getComputedStyle(element) })"""
     assert dashboard.page.evaluate(barred, "null") and not dashboard.page.evaluate(barred, "http://127.0.0.1")
+
+
+def test_a_frame_in_a_page_of_another_origin_may_swallow_downloads(dashboard: Dashboard, site: str) -> None:
+    """As Colab shows outputs: sandboxed, with an origin of their own that is not that of the page."""
+    is_barred = """async () => {
+        const frame = document.body.appendChild(document.createElement("iframe"));
+        frame.sandbox = "allow-scripts allow-same-origin";
+        frame.src = FRAME;
+        await new Promise((done) => (frame.onload = done));
+        frame.className = "output";
+    }"""
+    for host, expected in (("localhost", True), ("127.0.0.1", False)):
+        address = site.replace("127.0.0.1", host) + "/tests/assets/page.html"
+        dashboard.page.evaluate(is_barred.replace("FRAME", repr(address)))
+        output = dashboard.page.frames[-1]
+        assert output.evaluate("async () => (await import('/assets/src/files.js')).isBarred()") is expected
+        dashboard.page.evaluate("document.querySelector('iframe.output').remove()")

@@ -47,6 +47,26 @@ def test_vs_codes_theme_counts_more_than_what_widgets_bring_along(dashboard: Das
     assert colors(dashboard) == ("rgb(30, 30, 30)", "rgb(204, 204, 204)")
 
 
+@pytest.mark.parametrize(
+    ("kind", "back"),
+    [
+        ("vscode-dark", DARK), ("vscode-high-contrast", DARK), ("vscode-light", WHITE),
+        ("vscode-high-contrast-light", WHITE),
+    ],
+)  # fmt: skip
+def test_what_a_theme_of_vs_code_leaves_open_is_ours_of_its_kind(dashboard: Dashboard, kind: str, back: str) -> None:
+    light = "--jp-layout-color1: #fafafa; --jp-ui-font-color1: #101010; --jp-ui-font-color2: #303030"
+    for scheme in ("dark", "light"):
+        dashboard.page.emulate_media(color_scheme=scheme)
+        root(dashboard, f"root.style.cssText = '{light}'; document.body.dataset.vscodeThemeKind = '{kind}'")
+        assert colors(dashboard)[0] == back
+        shown = dashboard.page.evaluate(
+            """() => { const s = getComputedStyle(document.querySelector('.wb-dashboard'));
+                return [s.colorScheme, s.getPropertyValue('--wb-faint')]; }"""
+        )
+        assert shown == (["dark", "#a8adb3"] if back == DARK else ["light", "#59636e"])
+
+
 def test_colabs_theme_is_the_one_it_names(dashboard: Dashboard) -> None:
     root(dashboard, "root.style.cssText = '--jp-layout-color1: white'; root.setAttribute('theme', 'dark')")
     assert colors(dashboard)[0] == DARK

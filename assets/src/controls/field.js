@@ -8,11 +8,12 @@ export function field(setting, send) {
   const id = newId("setting");
   const input = setting.choices ? h("select", { id, onchange: changed }) : textInput(setting, id, changed);
   const mark = h("span", { class: "wb-next", hidden: true }, "applies to the next run");
+  const hint = h("span", { class: "wb-next", hidden: true });
   const problem = h("span", { class: "wb-problem", id: `${id}-problem`, role: "status" });
   const unit = setting.unit && h("span", { class: "wb-faint" }, setting.unit);
   const row = h("span", { class: "wb-field-row" }, input, ...[unit].filter(Boolean));
   const label = h("label", { for: id, title: setting.title }, setting.label);
-  const element = h("div", { class: "wb-field" }, label, row, mark, problem);
+  const element = h("div", { class: "wb-field" }, label, row, mark, hint, problem);
   input.title = setting.title;
   input.setAttribute("aria-describedby", `${id}-problem`);
 
@@ -39,6 +40,7 @@ export function field(setting, send) {
 
   function complain(why) {
     problem.textContent = why ? `Needs ${why}` : "";
+    hint.hidden ||= Boolean(why);
     if (why) input.setAttribute("aria-invalid", "true");
     else input.removeAttribute("aria-invalid");
   }
@@ -66,7 +68,13 @@ export function field(setting, send) {
   }
 
   const read = () => setting.parse(input.value.trim());
-  return { element, input, update, compare, read, check: changedOrFine };
+  // What the field comes to together with others; nothing where it speaks for itself, or complains.
+  function explain(words) {
+    hint.hidden = !words || input.hasAttribute("aria-invalid");
+    if (hint.textContent !== words) hint.textContent = words;
+  }
+
+  return { element, input, update, compare, read, explain, check: changedOrFine };
 
   // For Run: what the field says, complaining when that makes no sense.
   function changedOrFine() {

@@ -111,4 +111,10 @@ export const SETTINGS = [
   },
 ];
 
+// When a run ends, where two fields have to be read together; `chosen` are the steps that the kernel has without any.
+export function lengthOf(steps, epochs, chosen) {
+  if (steps === null && epochs === null) return chosen ? `with both blank: ${chosen.toLocaleString("en")} steps` : "";
+  return steps && epochs ? "ends with what comes first, steps or epochs" : "";
+}
+
 export const written = (value) => (value == null ? "" : String(value));

@@ -3,7 +3,7 @@ import { h } from "../draw/dom.js";
 import { BUTTONS, button } from "../controls/buttons.js";
 import { field } from "../controls/field.js";
 import { toggle } from "../controls/toggle.js";
-import { SETTINGS } from "../controls/settings.js";
+import { lengthOf, SETTINGS } from "../controls/settings.js";
 
 const GOING_ON = ["ready", "running", "paused"];
 
@@ -85,6 +85,8 @@ export function controls(store) {
 
   function compare() {
     for (const [name, one] of fields) one.compare(running.values?.[name]);
+    const lengths = ["steps", "epochs"].map((name) => fields.get(name).read().value);
+    fields.get("steps").explain(lengthOf(...lengths, store.state?.controls?.values?.steps));
   }
 
   return { element, update };
