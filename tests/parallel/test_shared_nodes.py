@@ -11,6 +11,7 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, build
 from tests.parallel.observe import binding_of, bits, held
+from tests.planning.stage_checkers import check_stages
 from tests.planning.zoo import ZOO, integers
 from workbench import events, static
 from workbench.config import override
@@ -130,7 +131,8 @@ def test_nor_where_sizes_change_from_step_to_step(devices: int) -> None:
     assert results[0] == results[1]
 
 
-def test_memory_is_that_of_one_thread() -> None:
+def test_memory_is_that_of_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "LATE", 1.0)
     plans = []
     for count in (1, 8):
         model = ZOO["sequences"].model().start()
@@ -138,6 +140,59 @@ def test_memory_is_that_of_one_thread() -> None:
         plans.append(binding_of(exe, [model.loss.name], seen).plan)
     assert plans[0].sizes == plans[1].sizes
     assert plans[0].shares.threads == 1 and plans[1].shares.threads == 8
+
+
+def layers(count: int, optimizer: Any, heads: int = 1) -> Model:
+    """Products one behind the other, the last of which all `heads` of a loss read."""
+
+    def body() -> Any:
+        h = static.data("x", [None, 64])
+        for _ in range(count):
+            h = static.nn.fc(h, 32, activation="relu")
+        return wb.mean(sum((static.nn.fc(h, 32) for _ in range(heads - 1)), static.nn.fc(h, 32)) ** 2)
+
+    return build(body, optimizer)
+
+
+@pytest.fixture
+def undivided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are not divided, but for results that may be late."""
+    monkeypatch.setattr(shares, "BLOCK", 1.0)
+    monkeypatch.setattr(shares, "LATE", 0.0)
+
+
+@pytest.mark.usefixtures("undivided")
+@pytest.mark.parametrize("clip", [None, wb.nn.ClipGradByGlobalNorm(0.1)], ids=["plain", "clipped"])
+def test_gradients_of_parameters_are_left_to_others(clip: Any) -> None:
+    results, seen = [], {"x": batch(16)["x"]}
+    for count in (1, 2, 3, 8, 32):
+        model = layers(12, wb.optimizer.Momentum(0.01, grad_clip=clip), heads=2).start()
+        exe = with_threads(model, count)
+        losses = [bits(exe.run([model.loss], feed=seen)) for _ in range(5)]
+        results.append((losses, held(exe, model.main)))
+    assert all(one == results[0] for one in results)
+    plan = binding_of(exe, [model.loss.name], seen).plan
+    late = {value.name for values in plan.shares.late.values() for value in values}
+    weights = {p.name for p in model.main.all_parameters() if p.name.endswith("w_0")}
+    soon = {f"fc_{n}.w_0@GRAD" for n in range(3)}  # their update follows
+    assert {f"{name}@GRAD" for name in weights} - soon <= late and not plan.shares.blocks
+    check_stages(plan)
+    told: list[events.OpRun] = []
+    with events.subscribe(lambda e: told.append(e) if isinstance(e, events.OpRun) else None):
+        for _ in range(2):
+            exe.run([], feed=seen)
+    assert {e.op.type for e in told if e.thread} == {"mul_grad"} and ", 1 late mul_grad" in str(plan)
+
+
+@pytest.mark.usefixtures("undivided")
+def test_what_late_results_are_made_of_is_kept_for_a_few_of_them_only() -> None:
+    rows, sizes = 256, []
+    for threads in (1, 2):
+        model = layers(40, wb.optimizer.SGD(0.01)).start()
+        plan = binding_of(with_threads(model, threads), [model.loss.name], {"x": batch(rows)["x"]}).plan
+        sizes.append(plan.nbytes)
+    assert len(plan.shares.late) > 30
+    assert sizes[1] - sizes[0] < 10 * rows * 32 * 4
 
 
 @pytest.mark.parametrize("row", [0, 199])

@@ -23,6 +23,7 @@ from numpy.lib.array_utils import byte_bounds
 from tests.graph.interpret import _Run
 from tests.parallel.memory.plan_checker import happens_before
 from workbench.executors.lowering.numpy.lower import call_attrs
+from workbench.executors.planning.late import WINDOW
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.memory.request import END
 from workbench.executors.planning.plan import Plan
@@ -122,11 +123,16 @@ class _Shaped(_Run):
 
 def check_shares(plan: Plan) -> None:
     blocks, threads = plan.shares.blocks, plan.shares.threads
-    assert bool(blocks) == (threads > 1), f"{threads} threads share {len(blocks)} nodes"
-    if blocks:
+    is_shared = bool(blocks or plan.shares.late)
+    assert is_shared == (threads > 1), f"{threads} threads share {len(blocks)} nodes"
+    if is_shared:
         assert plan.schedule.threads == 1, "threads that have nodes of their own share others"
-    for node, count in blocks.items():
+    for node in (*blocks, *plan.shares.late):
         assert node in plan.graph.nodes and node in plan.native, f"{node} runs in no kernels"
+    for node, values in plan.shares.late.items():
+        assert values and set(values) <= set(node.writes), f"{node} makes none of {values}"
+    for node, count in blocks.items():
+        assert node not in plan.shares.late, f"{node} is both divided and late"
         assert 1 < count <= BLOCKS * threads, f"{node} has {count} blocks"
 
 
@@ -218,12 +224,25 @@ def _ones(plan: Plan, value: Value) -> np.ndarray:
     return np.ones([max(d, 1) for d in spec.shape], spec.dtype.numpy)
 
 
+def _ended(plan: Plan) -> tuple[dict[Node, int], dict[Node, int]]:
+    """`happens_before`, where a node goes on until its late results are there: read, or with more behind them."""
+    before, number = happens_before(plan)
+    order, late = plan.schedule.order, list(plan.shares.late)
+    for node, due in zip(late, [*late[WINDOW:], *([None] * WINDOW)], strict=False):
+        reading = {reader for value in plan.shares.late[node] for reader in readers(plan).get(value, ())}
+        for other in order[order.index(node) + 1 :]:
+            if other in reading or other is due or other not in number:
+                break
+            before[other] &= ~(1 << number[node])
+    return before, number
+
+
 # In place
 
 
 def check_takeovers(plan: Plan) -> None:
     made_by, read_by, aliases = writers(plan), readers(plan), plan.memory.aliases
-    before, number = happens_before(plan)
+    before, number = _ended(plan)
     late = {v for _, values in plan.fetches for v in values}.union(plan.staged)
     late |= {v for v in plan.feeds if v.persistable}
     for result, over in plan.memory.takeovers.items():
@@ -285,7 +304,7 @@ def _reach(ref: Ref) -> tuple[int, int]:
 def check_offsets(plan: Plan) -> None:
     spans = _spans(plan)
     touched = _touched(plan)
-    before, number = happens_before(plan)
+    before, number = _ended(plan)
     for root, (first, end) in spans.items():
         assert first >= 0 and end <= plan.sizes[root.place], f"{root} lies outside its arena"
         assert root.offset % 64 == 0, f"{root} does not begin at a cache line"

@@ -137,7 +137,7 @@ class RowLowering:
         if apart or leader is None or len(writers) > 1 or shares.threads == 1:
             return None
         helpers = [Helper(self._tape(thread), self._scratch_of(thread)) for thread in range(1, shares.threads)]
-        team = Team(leader.tape, helpers, shares.blocks, self._pool, self._native_flag)
+        team = Team(leader.tape, helpers, shares, self._pool, self._native_flag)
         leader.share_with(team)
         return team
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from workbench.executors.planning.late import late_results
 from workbench.executors.planning.memory.memory_plan import LayOut, MemoryPlan, plan_memory
 from workbench.executors.planning.memory.offsets import assign_offsets
 from workbench.executors.planning.memory.refs import Ref
@@ -182,7 +183,8 @@ def make_plan(
     shapes, uses = Shapes(graph, given), Uses(graph.nodes)
     before = _dependencies(graph, uses)
     native = {n for n in graph.nodes if has_kernels is not None and has_kernels(n, shapes.specs)}
-    schedule, shares = arrange(graph.nodes, before, shapes.costs, num_threads, native)
+    late = late_results(graph.nodes, uses, native)
+    schedule, shares = arrange(graph.nodes, before, shapes.costs, num_threads, native, late)
     in_scope, staged = _writes_to_scope(graph, uses, shapes, memory_options.aside, native)
     committed = {uses.writer[value] for value in in_scope}
     patched: set[Value] = set() if memory_options.aside else _patched(graph, uses, committed)
@@ -190,7 +192,7 @@ def make_plan(
     flat = [*map(gradients_of, updates), *_summed_together(graph)] if memory_options.flat else []
     request = MemoryRequest(
         graph, shapes.specs, schedule, uses, fed, staged, in_scope, committed, patched, flat,
-        memory_options.reuse, memory_options.in_place, native,
+        memory_options.reuse, memory_options.in_place, native, shares.late,
     )  # fmt: skip
     memory = plan_memory(request, lay_out)
     rows = [_row(node, memory.refs, schedule, shapes) for node in schedule.order if node.type != FETCH]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.executors.planning.late import late_results, share_of_late
 from workbench.executors.planning.memory.offsets import PiecesInOrder
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.schedule import BYTES, CALL, FLOPS, MARGIN, NATIVE_CALL, seconds, shared_schedule
@@ -80,6 +81,8 @@ class PlanForm:
         self._flops, self._moved = (np.array([cost[k] for cost in self.costs.values()], np.intp) for k in (0, 1))
         self._chain = self._longest_chain()
         self._native = np.array([node in plan.native for node in self.costs], bool)
+        late = late_results(plan.graph.nodes, plan.memory.request.uses, plan.native)
+        self._late = np.array(share_of_late(self.costs, late))
         self._calls = np.where(self._native, NATIVE_CALL, CALL)
         self._seconds = float(self._work(self.numbers([u.example for u in sizes.unknowns])).sum())
 
@@ -111,7 +114,8 @@ class PlanForm:
         if num_threads == 1:
             return True
         shares = self.open.shares.threads > 1
-        if mine.threads == 1 and shares != (share(work, numbers[self._moved], self._native, num_threads) is not None):
+        moved = numbers[self._moved]
+        if mine.threads == 1 and shares != (share(work, moved, self._native, self._late, num_threads) is not None):
             return False
         if shares:
             return True

@@ -31,6 +31,8 @@ def _line(phase: str, row: Row, plan: Plan) -> str:
     outs = ", ".join(_at(ref) for ref in _flat(row.outs))
     blocks = plan.shares.blocks.get(row.node)
     thread = f"t{row.thread}" if blocks is None else f"{blocks} blocks"
+    if row.node in plan.shares.late:
+        thread += f", {len(plan.shares.late[row.node])} late"
     return f"{phase}[{places}] {thread} {row.node.type} -> {outs or 'objects'}  ~{_cost(row, plan)}"
 
 

@@ -3,28 +3,32 @@
 The leader's tape is complete. Where a row of it is shared it has all blocks of that, and the others have some of them
 on tapes of their own: whoever comes to a block first does it. The others wait until the leader has come to the row, and
 it goes on when all blocks are done; if no other thread gets a processor, it does them all itself.
+
+Rows that make late results are left to the others, while the leader goes on. When somebody reads such a result, or a
+few more have been left, it is due: then the leader waits for it, or makes it, if nobody has begun to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.vector_code import VectorCode
 from workbench.executors.planning.plan import Row
+from workbench.executors.planning.shares import Shares
 from workbench.executors.workers.pool import WorkerPool
-from workbench.graph.ssa import Node
+from workbench.graph.ssa import Node, Value
 from workbench.runtime.native.blocks import blocks_of, with_own_memory
 from workbench.runtime.native.tape import Tape
 
 MakeFlag = Callable[[str], NativeFlag]
 Memory = Callable[[Any], Any]
 Write = Callable[[Tape, Any], None]
-TeamState = tuple[list[NativeFlag], list[tuple[int, int]]]
+TeamState = tuple[list[NativeFlag], list[tuple[int, int]], int, int]
 
 
 def _own(at: int, blocks: int, threads: int) -> range:
@@ -80,11 +84,25 @@ class Helper:
         del self.marks[marks:]
 
 
+class LateRow(NamedTuple):
+    """A row that makes late results, left to the helpers.
+
+    Attributes:
+        row: of the plan. value: the result. done: tells that it is there. write: writes the row to a tape.
+    """
+
+    row: Row
+    value: Value
+    done: NativeFlag
+    write: Write
+
+
 class Team:
     """The helpers of a tape.
 
     Args:
-        leader: the tape that is shared. threads: how many share the rows of a node; those that are missing have one.
+        leader: the tape that is shared.
+        shares: which rows have blocks, and which make late results.
         make_flag: makes a flag one thread raises and others wait for, given what they wait for.
     """
 
@@ -92,23 +110,30 @@ class Team:
         self,
         leader: Tape,
         helpers: Sequence[Helper],
-        blocks: Mapping[Node, int],
+        shares: Shares,
         pool: WorkerPool,
         make_flag: MakeFlag,
     ) -> None:
         assert pool.control is not None
-        self._leader, self._helpers, self._blocks, self._make_flag = leader, helpers, blocks, make_flag
+        self._leader, self._helpers, self._shares, self._make_flag = leader, helpers, shares, make_flag
         self._pool, self._control = pool, pool.control.array
         self._open: list[NativeFlag] = []  # of blocks that may not be done yet
+        self._left: list[LateRow] = []
+        self._finished: list[LateRow] = []
+        self.late: dict[Value, LateRow] = {}  # of those that are left, the ones that may not be there yet
 
     @property
     def state(self) -> TeamState:
         """What `restore` goes back to."""
-        return list(self._open), [helper.state for helper in self._helpers]
+        return list(self._open), [helper.state for helper in self._helpers], len(self._left), len(self._finished)
 
     def restore(self, state: TeamState) -> None:
         """Take back what was written since."""
-        self._open, lengths = state
+        self._open, lengths, left, finished = state
+        self.late.update((late.value, late) for late in self._finished[finished:])
+        for late in self._left[left:]:
+            del self.late[late.value]
+        del self._left[left:], self._finished[finished:]
         for helper, length in zip(self._helpers, lengths, strict=True):
             helper.restore(*length)
 
@@ -154,7 +179,7 @@ class Team:
             self._divide(rows, [block.emit for block in blocks], memory)
 
     def _blocks_of(self, rows: Sequence[Row]) -> int:
-        return max((self._blocks.get(row.node, 1) for row in rows), default=1)
+        return max((self._shares.blocks.get(row.node, 1) for row in rows), default=1)
 
     def _divide(self, rows: Sequence[Row], blocks: Sequence[Write], memory: Memory | None) -> None:
         """Write blocks.
@@ -184,6 +209,41 @@ class Team:
         for flag in self._open:
             self._leader.row("wait", flag.array, self._control)
         self._open = []
+
+    # Late results
+
+    def may_be_late(self, row: Row, value: Value) -> bool:
+        """Whether it is planned that a row of the plan makes a result late."""
+        return value in self._shares.late.get(row.node, ())
+
+    def due_at(self, row: Row) -> Node | None:
+        """The node whose late results are to be there when a row of the plan begins."""
+        return self._shares.due.get(row.node)
+
+    def leave(self, row: Row, value: Value, kernel: str, arguments: Sequence[Any]) -> None:
+        """Leave a row of the tape to a helper; what it reads is there.
+
+        Args:
+            value: the result that it makes, all of it.
+        """
+        self.join()
+        begin, done = self._make_flag("the thread it helps"), self._make_flag("a late result of another thread")
+        late = LateRow(row, value, done, partial(_write_row, kernel, arguments))
+        self._leader.row("signal", begin.array, self._control)
+        helper = self._helpers[len(self._left) % len(self._helpers)]
+        helper.begin((row,))
+        helper.tape.row("wait", begin.array, self._control)
+        helper.scratch.restart()
+        helper.tape.block(done.array, self._control, partial(late.write, helper.tape, helper.memory))
+        self._left.append(late)
+        self.late[value] = late
+
+    def finish(self, late: LateRow) -> None:
+        """Have a late result, by making it if no helper has begun to."""
+        self.join()
+        self._leader.block(late.done.array, self._control, partial(late.write, self._leader, None))
+        self._leader.row("wait", late.done.array, self._control)
+        self._finished.append(self.late.pop(late.value))
 
     def segments(self, by_numpy: Callable[[Row], Any]) -> list[Segment]:
         """What the helpers run, one piece each of those that have anything to do."""

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.executors.lowering.operands import Call, Context, Scratch, objects_of
 from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
-from workbench.executors.lowering.tape.team import Team
+from workbench.executors.lowering.tape.team import LateRow, Team
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
@@ -122,6 +122,8 @@ class TapeWriter:
         before = self._state()
         if self._open_sums:
             self._take_those_of(row)
+        if self._team is not None and self._team.late:
+            self._finish_those_of(row)
         if waits:
             self._flush()
         for flag in waits:
@@ -179,6 +181,20 @@ class TapeWriter:
             self.tape.row(kernel, *arguments)
         else:
             self._team.row(self._rows, kernel, arguments)
+
+    def late_row(self, number: int, kernel: str, *arguments: Any) -> None:
+        """A row that makes one result of the current row, all of it: others may do it while this thread goes on.
+
+        Args:
+            number: of the result's slot. arguments: it brings along no results of other rows that are temporaries.
+        """
+        self._end_vector()
+        row = self._rows[-1]
+        value = row.node.outputs[number]
+        if self._team is not None and self._team.may_be_late(row, value):
+            self._team.leave(row, value, kernel, arguments)
+        else:
+            self.row(kernel, *arguments)
 
     def independent(self, kernel: str, rows: Sequence[Sequence[Any]]) -> None:
         """Rows of one kernel that may run at the same time, each with the memory for temporaries it is given or other.
@@ -260,6 +276,22 @@ class TapeWriter:
         if positions:
             self._take(positions[-1] + 1)
 
+    def _finish_those_of(self, row: Row) -> None:
+        """The late results that a row touches, and those that are due."""
+        assert self._team is not None
+        late, due = self._team.late, self._team.due_at(row)
+        touched = {*row.node.reads, *row.node.writes}
+        self._finish([late_row for value, late_row in late.items() if value in touched or late_row.row.node is due])
+
+    def _finish(self, late_rows: Sequence[LateRow]) -> None:
+        """Have late results, given in the order they were left: helpers begin with the first ones."""
+        for late in reversed(late_rows):
+            self._flush()
+            self._rows.append(late.row)
+            assert self._team is not None
+            self._team.finish(late)
+            self._flush()
+
     @property
     def sgemm(self) -> int:
         """The address of the BLAS's product, for a row that calls it."""
@@ -304,9 +336,10 @@ class TapeWriter:
         self._rows, self._begin = [], len(self.tape)
 
     def _join_team(self) -> None:
-        """Go on when the others have done what they share with this thread."""
+        """Go on when the others have done what they share with this thread, and what was left to them."""
         if self._team is not None:
             self._team.join()
+            self._finish(list(self._team.late.values()))
 
     def cut(self) -> Segment | None:
         """The piece since the last cut; None if there is nothing in it."""

@@ -89,8 +89,8 @@ class _TakeoverWalk:
         self.contents[value] = content
         content.kept |= value in self.request.staged
         for reader in self.request.readers.get(value, ()):
-            when = self.request.when(reader)
-            content.read_from, content.read_until = min(content.read_from, when), max(content.read_until, when)
+            content.read_from = min(content.read_from, self.request.when(reader))
+            content.read_until = max(content.read_until, self.request.until(reader))
             content.readers.add(self.request.schedule.thread[reader])
 
     def _touch(self, node: Node) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from workbench.executors.planning.late import LateResults, due_at
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shapes import Specs, is_static
 from workbench.framework.values.spec import Spec, size_of
@@ -28,7 +29,7 @@ class MemoryRequest:
         patched: values of which only some rows are made; they travel as objects.
         flat: groups of values that are to lie one after the other, in this order (the gradients of one update).
         reuse, in_place: whether values may share memory one after the other, and results take over that of inputs.
-        native: nodes that run in kernels.
+        native: nodes that run in kernels. late: of some, results that are not made before somebody reads them.
     """
 
     graph: Graph
@@ -44,11 +45,16 @@ class MemoryRequest:
     reuse: bool
     in_place: bool
     native: Collection[Node] = ()
+    late: LateResults = field(default_factory=dict)
 
     @cached_property
     def position(self) -> Mapping[Node, int]:
         """Of every node in the schedule."""
         return {node: i for i, node in enumerate(self.schedule.order)}
+
+    @cached_property
+    def _due(self) -> Mapping[Node, Node]:
+        return due_at(self.late)
 
     @cached_property
     def readers(self) -> Mapping[Value, Sequence[Node]]:
@@ -88,8 +94,18 @@ class MemoryRequest:
         return is_given and (value.name, value.place) in self.fed
 
     def when(self, node: Node) -> int:
-        """When a node reads and writes: its position, or the end of the step."""
+        """When a node begins to read and write: its position, or the end of the step."""
         return END if node.type == FETCH or node in self.committed else self.position[node]
+
+    def until(self, node: Node) -> int:
+        """When it has come to an end with that: late results are there when somebody reads them."""
+        if node not in self.late:
+            return self.when(node)
+        due = self._due.get(node)
+        if due is not None:
+            return self.when(due)
+        readers = [reader for value in self.late[node] for reader in self.uses.readers_of(value)]
+        return max(map(self.when, readers), default=END)
 
 
 def nbytes_of(spec: Spec) -> int:

@@ -119,11 +119,11 @@ def _with_uses(
     last = [piece.last for piece in pieces]
     threads: list[set[int]] = [set() for _ in pieces]
     for node in request.schedule.order:
-        when, thread = request.when(node), request.schedule.thread[node]
+        until, thread = request.until(node), request.schedule.thread[node]
         for value in (*node.value_reads, *node.writes):
             spot = spots.get(value)
             if spot is not None:
-                last[spot.piece] = max(last[spot.piece], when)
+                last[spot.piece] = max(last[spot.piece], until)
                 threads[spot.piece].add(thread)
     for value in request.staged:
         if value in spots:

@@ -203,6 +203,18 @@ def write(writer: TapeWriter, rows: Sequence[TapeRow]) -> None:
         writer.row(kernel, *arguments)
 
 
+def write_apart(writer: TapeWriter, number: int, rows: Sequence[TapeRow]) -> None:
+    """Write the rows of one result, which may be late if there is a single one.
+
+    Args:
+        number: of the result's slot.
+    """
+    if len(rows) == 1:
+        writer.late_row(number, *rows[0])
+    else:
+        write(writer, rows)
+
+
 def gemm(writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool = False) -> None:
     """`out = left @ right`, or `out += left @ right`, as `product_rows` takes them."""
     write(writer, product_rows(writer, left, right, out, adds))
@@ -233,9 +245,10 @@ def mul_grad(writer: TapeWriter, row: Row) -> None:
     x_dims, y_dims = row.node.attrs["x_num_col_dims"], row.node.attrs["y_num_col_dims"]
     require(g is not None)
     left, right, g = _matrix(x, x_dims), _matrix(y, y_dims), _matrix(g, x_dims)
-    rows = [] if g_x is None else product_rows(writer, g, right.T, _matrix(g_x, x_dims))
-    rows += [] if g_y is None else product_rows(writer, left.T, g, _matrix(g_y, y_dims))
-    write(writer, rows)
+    of_x = [] if g_x is None else product_rows(writer, g, right.T, _matrix(g_x, x_dims))
+    of_y = [] if g_y is None else product_rows(writer, left.T, g, _matrix(g_y, y_dims))
+    write_apart(writer, 1, of_y)
+    write_apart(writer, 0, of_x)
 
 
 # matmul_v2
@@ -276,9 +289,11 @@ def matmul_grad(writer: TapeWriter, row: Row) -> None:
     require(g is not None)
     left, right = _as_matrices(x, trans_x, True), _as_matrices(y, trans_y, False)
     g = _result(g, left, right)
-    rows: list[TapeRow] = []
+    of_x: list[TapeRow] = []
+    of_y: list[TapeRow] = []
     if g_x is not None:
-        rows += product_rows(writer, g, right.swapaxes(-1, -2), _as_matrices(g_x, trans_x, True))
+        of_x = product_rows(writer, g, right.swapaxes(-1, -2), _as_matrices(g_x, trans_x, True))
     if g_y is not None:
-        rows += product_rows(writer, left.swapaxes(-1, -2), g, _as_matrices(g_y, trans_y, False))
-    write(writer, rows)
+        of_y = product_rows(writer, left.swapaxes(-1, -2), g, _as_matrices(g_y, trans_y, False))
+    write_apart(writer, 1, of_y)
+    write_apart(writer, 0, of_x)
