@@ -54,6 +54,7 @@ from workbench.runtime.words.stamp import ROW, TIME
 PROGRAMS = ("gpt", "encoder", "resnet", "resnet18")
 THREADS = (1, 2, 4, 8, 16, 32, 64)
 STEPS, WARM_UP = 15, 3
+CHAIN = 6  # types of ops that are named
 LARGE = 1 << 21  # bytes of a node: fewer stay in the caches of those who share it
 HAND_OVERS, QUICK = 2000, 0.05
 
@@ -299,6 +300,7 @@ def report(name: str, counts: Sequence[int]) -> Iterator[str]:
     )
     real = _runs(name, [count for count in counts if count <= cores])
     alone: list[Piece] = []
+    pieces = alone
     for threads in counts:
         planned = PlannedFor(name, threads, together=False)
         plan = latest_binding(planned.workload).plan
@@ -318,6 +320,18 @@ def report(name: str, counts: Sequence[int]) -> Iterator[str]:
         else:
             line += f"   {_limit(p)}"
         yield line
+    yield f"{'':>8} the chain, in ms: {_of_chain(pieces)}"
+
+
+def _of_chain(pieces: Sequence[Piece]) -> str:
+    """What one thread does most of, by types of ops."""
+    took: dict[str, float] = {}
+    for piece in pieces:
+        if len(piece.blocks) == 1:
+            kind = piece.rows[0].node.type if piece.rows else "outside of kernels"
+            took[kind] = took.get(kind, 0.0) + piece.blocks[0]
+    most = sorted(took, key=lambda kind: -took[kind])[:CHAIN]
+    return ", ".join(f"{kind} {took[kind] * 1e3:.2f}" for kind in most)
 
 
 def _limit(p: Predicted) -> str:
