@@ -208,16 +208,17 @@ def test_what_is_saved_goes_through_hooks() -> None:
     assert x.grad.tolist() == [105.0] and len(packed) == 2
 
 
-def test_a_sparse_gradient_holds_the_rows_that_were_read() -> None:
-    table = leaf(np.ones((5, 2), np.float32))
+@pytest.mark.parametrize("width", [2, 200], ids=["in Python", "large enough for a kernel"])
+def test_a_sparse_gradient_holds_the_rows_that_were_read(width: int) -> None:
+    table = leaf(np.ones((5, width), np.float32))
     ids = paddle.to_tensor([[1, 3], [1, 0]])
     paddle.nn.functional.embedding(ids, table, sparse=True).sum().backward()
     values, rows = table.gradient()
-    assert rows.tolist() == [1, 3, 1, 0] and values.shape == (4, 2)
-    assert table.grad.is_selected_rows() and table.grad.shape == [5, 2]
-    assert table.grad.numpy().tolist() == [[1, 1], [2, 2], [0, 0], [1, 1], [0, 0]]
+    assert rows.tolist() == [1, 3, 1, 0] and values.shape == (4, width)
+    assert table.grad.is_selected_rows() and table.grad.shape == [5, width]
+    assert table.grad.numpy().tolist() == [[each] * width for each in (1, 2, 0, 1, 0)]
     (table * 2).sum().backward()
-    assert table.grad.is_dense() and table.grad.numpy()[1].tolist() == [4.0, 4.0]
+    assert table.grad.is_dense() and table.grad.numpy()[1].tolist() == [4.0] * width
     table.clear_grad()
     paddle.nn.functional.embedding(ids, table * 3, sparse=True).sum().backward()
-    assert table.grad.numpy()[1].tolist() == [6.0, 6.0]
+    assert table.grad.numpy()[1].tolist() == [6.0] * width

@@ -203,9 +203,13 @@ class PreparedOp:
 
     def _backward_kernels(self, record: Op, wanted: Sequence[bool], body: Callable[..., Any]) -> BackwardKernels:
         given = self._input_specs()
-        of_input = {grad_slot(slot.name): spec for slot, spec in zip(self.op.inputs, given, strict=True)}
-        outs = [of_input[slot.name] if keep else None for slot, keep in zip(record.outputs, wanted, strict=True)]
         saved = [*given, *[self.specs[i] for i in self._kept_outputs]]
+        of_input = {grad_slot(slot.name): spec for slot, spec in zip(self.op.inputs, given, strict=True)}
+        inferred: Any = [of_input[slot.name] for slot in record.outputs]
+        if self.op.grad_infer is not None:  # a sparse one, perhaps
+            inferred = record.infer(*saved, *self.specs, **self.attrs)
+            inferred = inferred if isinstance(inferred, list) or len(record.outputs) > 1 else [inferred]
+        outs = [spec if keep else None for spec, keep in zip(inferred, wanted, strict=True)]
         return BackwardKernels(record, self.attrs, saved, self.specs, outs, body)
 
     def _backward_with_lists(self, body: Callable[..., Any], places: Sequence[int], *given: Any) -> list[Any]:
