@@ -12,8 +12,9 @@ two seeds, and where ours are others with eight more. What Paddle prints does no
 
 The table has, by namespace: the examples, how many run, how many print numbers (and the same), how many that run draw
 random numbers, how many print descriptions of programs and variables, of which ours are others, how many print anything
-(and the same text). Then come the reasons why examples do not run, those that print other numbers, and the missing
-names by the number of examples that use them.
+(and the same text). Then come the reasons why examples do not run, those that print other numbers, those that print
+what is documented where the wheel does not, for want of a GPU (`amp.GradScaler` switches itself off) or of other
+processes (`init_parallel_env` does nothing), and the missing names by the number of examples that use them.
 """
 
 from __future__ import annotations
@@ -126,6 +127,7 @@ def report(compared: Sequence[Outcome], package: str) -> str:
     used = {outcome.name: used_names(outcome.source, package) for outcome in compared}
     lacks = {name for names in used.values() for name in names if object_named(workbench, name) is None}
     deviating = [f"       {outcome.name}" for outcome in compared if outcome.deviates]
+    documented = [f"       {outcome.name}" for outcome in compared if outcome.as_documented]
     return "\n".join(
         [
             namespaces(compared),
@@ -133,6 +135,8 @@ def report(compared: Sequence[Outcome], package: str) -> str:
             *reasons(compared),
             f"\nexamples that run and print other numbers: {len(deviating)}",
             *deviating,
+            f"\nexamples that print what is documented, and not what Paddle prints on this machine: {len(documented)}",
+            *documented,
             "\nmissing names, by the examples that use them:",
             *missing([used[outcome.name] for outcome in compared], lacks),
         ]

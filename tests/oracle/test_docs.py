@@ -157,15 +157,16 @@ def test_a_table_of_a_wheel(wheel: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert docs.main([*arguments, "--only", "wheel.nothing"]) == 2
 
 
-def outcome(expected: str, printed: str, steady: bool = True) -> Outcome:
-    return Outcome("wheel", "wheel.f", "", expected, steady, None, printed)
+def outcome(expected: str, printed: str, steady: bool = True, source: str = "") -> Outcome:
+    return Outcome("wheel", "wheel.f", source, expected, steady, None, printed)
 
 
 def test_what_differs_is_random_a_description_or_a_deviation() -> None:
     kinds = {
         "random": outcome("0.5", "0.7", steady=False),
         "describes": outcome("var x : LOD_TENSOR.shape(2,)", "Variable(x: float32[3])"),
-        "deviates": outcome("0.5", "0.7"),
+        "deviates": outcome("0.5", "0.7", source=">>> # doctest: +REQUIRES(env:GPU)\n>>> f()\n0.8\n"),
+        "as_documented": outcome("0.5", "0.7", source=">>> # doctest: +REQUIRES(env:GPU)\n>>> f()\n0.7\n"),
         "same": outcome("0.5", "0.50000001"),
     }
     for name, one in kinds.items():

@@ -144,7 +144,7 @@ class GradScaler:
     # Settings
 
     def is_enable(self) -> bool:
-        """Whether it does anything."""
+        """Whether it does anything: as it was asked to. Paddle's switches itself off where there is no GPU."""
         return self._enable
 
     def is_use_dynamic_loss_scaling(self) -> bool:

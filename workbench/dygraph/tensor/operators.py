@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from workbench.dygraph.tensor.making import to_tensor
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
@@ -60,6 +63,13 @@ OPERATORS: dict[str, Callable[[Tensor, Any], Any]] = {
         "__ge__": compare.GREATER_EQUAL, "__eq__": compare.EQUAL, "__ne__": compare.NOT_EQUAL,
     }.items()},
 }  # fmt: skip
+
+
+def _operand(x: Tensor, other: Any) -> Any:
+    """What infix operators take in the place of what is no number: a tensor, or an array, as a constant."""
+    return to_tensor(other) if isinstance(other, np.ndarray) else Infix.operand(x, other)
+
+
 _divided = _binary(math.DIV, "__truediv__")
 
 
@@ -67,5 +77,5 @@ def _divide(x: Tensor, other: Any) -> Any:
     return _divided(x, other) if x.kind.is_float else Infix.__truediv__(x, other)
 
 
-for _name, _method in {**OPERATORS, "__truediv__": _named(_divide, Infix.__truediv__)}.items():
+for _name, _method in {**OPERATORS, "__truediv__": _named(_divide, Infix.__truediv__), "operand": _operand}.items():
     setattr(Tensor, _name, _method)

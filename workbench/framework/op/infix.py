@@ -54,8 +54,10 @@ def _pair(x: Any, other: Any) -> tuple[Any, Any]:
 
 
 def _binary(type: str, x: Any, other: Any, swapped: bool = False) -> Any:
-    if not (is_number(other) or isinstance(other, Infix)):
-        return NotImplemented
+    if not is_number(other):
+        other = x.operand(other)
+        if other is NotImplemented:
+            return NotImplemented
     x, y = _pair(x, other)
     return find_op(type)(y, x, name=LAYER) if swapped else find_op(type)(x, y, name=LAYER)
 
@@ -99,6 +101,10 @@ class Infix:
         return self if dtype is self.dtype else find_op("cast")(self, dtype=dtype.name)
 
     cast = astype
+
+    def operand(self, other: Any) -> Any:
+        """What infix operators take in the place of what is no number; NotImplemented for what they do not take."""
+        return other if isinstance(other, Infix) else NotImplemented
 
     def __neg__(self) -> Any:
         return _scale(self, -1.0, 0.0)
@@ -156,7 +162,8 @@ class Infix:
         return _binary("elementwise_pow", self, other, swapped=True)
 
     def __matmul__(self, other: Any) -> Any:
-        if not isinstance(other, Infix):
+        other = self.operand(other)
+        if other is NotImplemented:
             return NotImplemented
         if self.ndim == 1 == other.ndim and zero_dim():
             return find_op("dot")(self, other, zero_dim=True, name=LAYER)
