@@ -25,7 +25,9 @@ def _seed() -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize(("model", "optimizer"), [
     ("mlp", "sgd"), ("mlp", "adam"), ("dropout", "momentum"), ("convolutions", "momentum"),
-    ("convolutions", "adamw"), ("embedding", "adam"), ("embedding", "adamw"),
+    ("convolutions", "adamw"), ("embedding", "adam"), ("embedding", "adamw"), ("recurrent", "adam"),
+    ("attention", "momentum"), ("residual", "sgd"), ("autoencoder", "adam"), ("logistic", "sgd"), ("tied", "adamw"),
+    ("mixture", "momentum"), ("normalized", "sgd"),
 ])  # fmt: skip
 def test_a_captured_step_has_the_bits_of_the_static_program(model: str, optimizer: str, devices: int) -> None:
     losses, weights = as_program(MODELS[model], OPTIMIZERS[optimizer], STEPS, devices)

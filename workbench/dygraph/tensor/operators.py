@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.dygraph.tensor.making import to_tensor
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.dygraph.witness import witness
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
 from workbench.framework.op.recorder import current_recorder
@@ -67,7 +67,12 @@ OPERATORS: dict[str, Callable[[Tensor, Any], Any]] = {
 
 def _operand(x: Tensor, other: Any) -> Any:
     """What infix operators take in the place of what is no number: a tensor, or an array, as a constant."""
-    return to_tensor(other) if isinstance(other, np.ndarray) else Infix.operand(x, other)
+    if not isinstance(other, np.ndarray):
+        return Infix.operand(x, other)
+    constant = Tensor(np.array(other))
+    if (seen := witness.get()) is not None:
+        seen.saw_made(constant)
+    return constant
 
 
 _divided = _binary(math.DIV, "__truediv__")
