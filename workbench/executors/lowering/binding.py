@@ -18,6 +18,7 @@ from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, 
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
+from workbench.executors.replicas.one_memory import arrange_replicas
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues
 from workbench.executors.workers.pool import WorkerPool
@@ -170,18 +171,21 @@ def ground_of(
     fed: frozenset[tuple[str, int]],
     weights: Sequence[float],
     blocks: dict[int, list[OpCall]],
+    by_user: Collection[str] = (),
 ) -> Ground:
     """What a plan is bound to.
 
     Args:
         fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
         weights: coefficients of the loss gradients under WeightedBySamples.
+        by_user: the names of those that are not from schedules alone.
 
     Raises:
         PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
     """
     _bucket_first(plan, replicas)
     replicated = ReplicatedValues(plan, replicas.find, in_kernels=pool.control is not None)
+    arrange_replicas(plan, replicas, replicated, by_user)
     reductions = fused_reductions(plan, replicated.shards if comm.computes_here else {})
     given = [v for v in plan.feeds if v.persistable and (v.name, v.place) in fed]
     reads = ScopeReads(plan, replicas, frozenset(given))

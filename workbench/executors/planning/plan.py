@@ -310,8 +310,17 @@ def _summed_together(graph: Graph) -> Iterator[list[Value]]:
 
 def gradients_of(node: Node) -> list[Value]:
     """The gradients of a fused update, in its order."""
+    return _slot(node, "Grad")
+
+
+def rate_of(node: Node) -> Value:
+    """The learning rate of a fused update."""
+    return _slot(node, "LearningRate")[0]
+
+
+def _slot(node: Node, name: str) -> list[Value]:
     record = find_op(node.attrs["update"])
-    return node.inputs[[slot.name for slot in record.inputs].index("Grad")]
+    return node.inputs[[slot.name for slot in record.inputs].index(name)]
 
 
 def _last_versions(graph: Graph) -> list[Value]:

@@ -47,13 +47,13 @@ class ReplicatedValues:
         shards: dict[Node, Shards] = {}
         seen = []
         for group in self._groups:
-            buckets = [self._buckets(node) for node in group]
+            buckets = [self.buckets(node) for node in group]
             seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
             if _hold_the_same(buckets):
                 shards.update(dict.fromkeys(group, group))
         return shards, seen
 
-    def _buckets(self, node: Node) -> dict[str, Bucket] | None:
+    def buckets(self, node: Node) -> dict[str, Bucket] | None:
         """What an update changes, by slot; None if some slot does not lie together."""
         buckets: dict[str, Bucket] = {}
         record = find_op(node.attrs["update"])
@@ -72,7 +72,7 @@ class ReplicatedValues:
     def diverge(self, node: Node) -> None:
         """Each device has done its whole update: they may have had rates of their own."""
         if node in self.shards:
-            for bucket in (self._buckets(node) or {}).values():
+            for bucket in (self.buckets(node) or {}).values():
                 bucket.writes += 1
 
     @property
@@ -131,6 +131,8 @@ def _is_one_number(bucket: Bucket) -> bool:
 def _same_bits(a: Bucket, b: Bucket) -> bool:
     if a.array.shape != b.array.shape or a.array.dtype != b.array.dtype or a is b:
         return False
+    if a.common is not None and a.common is b.common:
+        return True
     views = zip(a.views, b.views, strict=True)
     return all(np.array_equal(x.view(np.uint8), y.view(np.uint8)) for x, y in (_flat(*pair) for pair in views))
 

@@ -33,6 +33,7 @@ class SharedStorage:
 
     def __init__(self, array: np.ndarray) -> None:
         self.lod = LoDTensor(array)
+        self.lod.is_seen = True
         self.array = array
         self._generation = self.lod.generation
         self.writes = writes_to(array)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from workbench.runtime.storage.freed import give_back_freed
 from workbench.runtime.storage.tensor import LoDTensor
+from workbench.runtime.undisturbed import Call
 
 ALIGN = 64  # bytes
 
@@ -20,6 +24,8 @@ class Bucket:
         counter: one word, how often all members were changed together: compiled kernels count there, too.
         words: the same, to be read and written quickly.
         writes: how often a single one was.
+        common: the memory it shares with other buckets (`runtime.storage.common_memory`), None if it is its own.
+        parted: how often it had to leave such memory.
     """
 
     def __init__(self, tensors: Sequence[LoDTensor]) -> None:
@@ -27,15 +33,13 @@ class Bucket:
         counts = [-(-t.array.nbytes // ALIGN) * ALIGN // dtype.itemsize for t in tensors]
         self.array = aligned_zeros(sum(counts), dtype)
         self.tensors = list(tensors)
-        self.views = []
+        self._starts = [0, *accumulate(counts[:-1])]
+        self.views = self._views_of(self.array)
+        self.common: Any = None
+        self.parted = 0
         self.counter = np.zeros(1, np.int64)
         self.words = self.counter.data
         self.writes = 0
-        start = 0
-        for tensor, count in zip(tensors, counts, strict=True):
-            part = self.array[start : start + tensor.array.size].reshape(tensor.array.shape)
-            self.views.append(part)
-            start += count
         for tensor, part in zip(tensors, self.views, strict=True):
             tensor.move_to(part, self)
         give_back_freed(self.array.nbytes)
@@ -44,6 +48,26 @@ class Bucket:
     def steps(self) -> int:
         """What `counter` holds."""
         return self.words[0]
+
+    def _views_of(self, array: np.ndarray) -> list[np.ndarray]:
+        """Where the members lie in an array like this one; new views every time."""
+        places = zip(self._starts, self.tensors, strict=True)
+        return [array[start : start + t.array.size].reshape(t.array.shape) for start, t in places]
+
+    def part(self) -> None:
+        """Lie in memory of its own: a member is about to be written alone."""
+        if self.common is not None:
+            self.common.part()
+
+    def lying_in(self, array: np.ndarray, common: Any) -> list[Call]:
+        """C functions that have all members, which are there, lie in another array, one that holds the same values."""
+        views = self._views_of(array)
+        parted = self.parted + (array is not self.array and common is None)
+        fields = {"array": array, "views": views, "common": common, "parted": parted}
+        calls: list[Call] = [partial(setattr, self, *field) for field in fields.items()]
+        for tensor, view in zip(self.tensors, views, strict=True):
+            calls += tensor.showing(view)
+        return calls
 
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""

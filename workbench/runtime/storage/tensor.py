@@ -46,17 +46,18 @@ class LoDTensor:
         array: the storage, None until a value is set.
         bucket: what the storage is a part of (`runtime.storage.bucket`), None if it stands alone.
         is_fixed: others look at the storage, too, so that it is not moved into a bucket.
+        is_seen: others write to the storage, too, so that no other variable may share its memory.
         generation: moves on whenever `array` is replaced by another one.
         version: moves on after every change of the value.
     """
 
-    __slots__ = ("_version", "array", "bucket", "generation", "is_fixed")
+    __slots__ = ("_version", "array", "bucket", "generation", "is_fixed", "is_seen")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
         self.bucket: Any = None
         self.generation = self._version = 0
-        self.is_fixed = False
+        self.is_fixed = self.is_seen = False
 
     @property
     def version(self) -> int:
@@ -92,19 +93,31 @@ class LoDTensor:
 
     def taking(self, new: Any) -> list[Call]:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
+        self.part()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(new, None, self.version + 1)
 
     def setting(self, new: Any) -> list[Call]:
         """The same, but where there is no storage to copy into a copy becomes it."""
+        self.part()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(np.array(new), None, self.version + 1)
 
     def patching(self, rows: Any, values: Any) -> list[Call]:
         """What gives some rows new values, in the same way."""
+        self.part()
         return [partial(setitem, self.array, rows, values), *self.counting()]
+
+    def part(self) -> None:
+        """Have memory of its own from now on; who writes a value does that first, and the value stays as it is."""
+        if self.bucket is not None:
+            self.bucket.part()
+
+    def showing(self, array: Any) -> list[Call]:
+        """What has it lie elsewhere in its bucket, in the same way; somebody tells of the move."""
+        return [partial(setattr, self, "array", array), partial(setattr, self, "generation", self.generation + 1)]
 
     def counting(self) -> list[Call]:
         """What moves the version on, in the same way."""

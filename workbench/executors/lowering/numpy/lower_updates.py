@@ -20,11 +20,26 @@ from workbench.graph.ssa import Node
 def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
     """One update of many parameters: as one array where they lie together, else one after the other."""
     record = find_op(node.attrs["update"])
+    if updates_one_copy(node, context) and node is not (context.shards(node) or ())[0]:
+        operands = flat_operands(node, record, context)
+        return [] if operands is None else _moving(node, operands[2])  # the rest is done by the first device
     before: list[Call] = []
     if context.reduces_in_update(node):
         before, context = _summed(node, context)
     whole = _flat_update(node, record, context, scratch)
     return [*before, *(whole if whole is not None else _member_updates(node, record, context, scratch))]
+
+
+def updates_one_copy(node: Node, context: Context) -> bool:
+    """Whether all devices hold in one memory what a fused update changes, but for the powers of beta."""
+    first, *others = [_parameters(shard, context) for shard in context.shards(node) or (node,)]
+    return bool(others) and all(first is not None and other is first for other in others)
+
+
+def _parameters(node: Node, context: Context) -> np.ndarray | None:
+    """The parameters of a fused update as one array."""
+    slots = [slot.name for slot in find_op(node.attrs["update"]).inputs]
+    return context.bucket(node.place, [v.name for v in node.inputs[slots.index("Param")]])
 
 
 def _summed(node: Node, context: Context) -> tuple[list[Call], Context]:
@@ -83,10 +98,15 @@ def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> 
     flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
     if flat is None or not powers:
         return flat
-    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
     one_by_one = _member_updates(node, record, context, scratch)
-    flat += [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
+    flat += _moving(node, powers)
     return [_JointUpdate(powers, flat, one_by_one)]
+
+
+def _moving(node: Node, powers: list[np.ndarray]) -> list[Call]:
+    """The powers of beta for the next step."""
+    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
+    return [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
 
 
 def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:

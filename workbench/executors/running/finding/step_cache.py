@@ -189,7 +189,8 @@ class StepCache:
 
     def _ground(self, plan: Plan, fed: Fed) -> Ground:
         given, pool = self._given_persistables(fed), self._workspace.pool
-        return ground_of(plan, self._replicas, self._comm, pool, given, self._weights(fed), self._blocks)
+        by_user = {name for arrays in fed.persistable for name in arrays}
+        return ground_of(plan, self._replicas, self._comm, pool, given, self._weights(fed), self._blocks, by_user)
 
     # Open sizes
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
-from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands
+from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands, updates_one_copy
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, expression, move, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
@@ -125,9 +125,12 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
         return
     ins, outs, powers = _flat_operands(writer, node)
     if shards is not None:
-        _require_one_rate(writer, shards)
         own = _shard(ins[0].size, shards.index(node), len(shards))
-        everywhere = [_flat_operands(writer, other)[1] for other in shards]
+        if updates_one_copy(node, writer.context):
+            everywhere = [outs]
+        else:
+            _require_one_rate(writer, shards)
+            everywhere = [_flat_operands(writer, other)[1] for other in shards]
         outs_of_all = [[None if out is None else out[own] for out in outs] for outs in everywhere]
         count = len(ins) - len(UPDATES[record.type].betas)
         sharded = [a if a is None or k == 2 or k >= count else a[own] for k, a in enumerate(ins)]
