@@ -208,7 +208,7 @@ ACTS: dict[str, Act] = {
     "by_another": train_by_another,
     "test": evaluate,
     "drop_kids": lambda w: w.model.scope.drop_kids(),
-    "drop": lambda w: w.exe.drop_local_exe_scopes(),
+    "drop": lambda w: w.exe.inspection.started and w.exe.drop_local_exe_scopes(),
     "renew": renew,
     "load": load_all,
     "keep": keep,

@@ -1,7 +1,8 @@
 """Local scopes: every device's own values of the persistable variables (rules X-20 … X-26).
 
 Device 0 works in the user's scope, the others in kids of it. What is copied to them is copied once, at the first run;
-from then on every device updates its own copy. In Reduce mode there is one copy, and each device updates its part.
+from then on every device updates its own value; values that stay equal may lie in one memory (`one_memory`). In Reduce
+mode there is one copy, and each device updates its part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replicas that hold the same numbers: where they do, each device does a shard of an update for all of them.
 
-In AllReduce mode every device has its own copy of parameters and state, and all apply the same gradients to it. As
-long as the copies are equal, so are their updates, and it is enough to compute each element once. That they are equal
+In AllReduce mode every device has its own value of parameters and state, and all apply the same gradients to it. As
+long as the values are equal, so are their updates, and it is enough to compute each element once. That they are equal
 is looked up when a plan is bound, and stays true while nobody writes a single one of the tensors, and no device has a
 learning rate of its own.
 """
