@@ -79,6 +79,16 @@ def test_a_view_from_before_is_not_written_by_those_who_have_left() -> None:
     assert model.value("fc_1.w_0").tobytes() != device_1.tobytes()
 
 
+def test_a_startup_program_that_is_run_again_changes_device_0_alone() -> None:
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    first, exe = model.value("fc_1.w_0"), model.parallel(2)
+    exe.run([], feed=batch(12))
+    trained = model.value("fc_1.w_0")
+    static.Executor().run(model.startup, scope=model.scope)
+    values = [exe.inspection.tensor("fc_1.w_0", device).numpy() for device in range(2)]
+    assert values[0].tobytes() == first.tobytes() != trained.tobytes() == values[1].tobytes()
+
+
 def test_values_of_scopes_that_were_dropped_stay_as_they_are() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(2)
