@@ -20,6 +20,7 @@ from workbench.config import override
 from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.replicas import one_memory
+from workbench.jit.values.shared_storage import SharedStorage
 from workbench.runtime.native import library
 
 
@@ -68,15 +69,16 @@ def test_what_each_device_computes_for_itself_is_its_own() -> None:
 def test_a_view_from_before_is_not_written_by_those_who_have_left() -> None:
     """An executor of one device has bound device 0's memory before it became everybody's."""
     model = wide(OPTIMIZERS["momentum"]()).start()
-    alone, exe = static.Executor(), model.parallel(2)
-    for step in range(2):
-        alone.run(model.main, feed=batch(12, step), scope=model.scope)
-    exe.run([], feed=batch(12))
-    assert memories(exe, 2) == 1
-    device_1 = exe.inspection.tensor("fc_1.w_0", 1).numpy()
-    alone.run(model.main, feed=batch(12, 3), scope=model.scope)
-    assert exe.inspection.tensor("fc_1.w_0", 1).numpy().tobytes() == device_1.tobytes()
-    assert model.value("fc_1.w_0").tobytes() != device_1.tobytes()
+    alone, exe = model.parallel(1), model.parallel(2)
+    for step in range(3):
+        alone.run([], feed=batch(12, step))
+        model.scope.drop_kids()  # device 1 begins with the values of device 0
+        exe.run([], feed=batch(12))
+        assert memories(exe, 2) == 1
+        device_1 = exe.inspection.tensor("fc_1.w_0", 1).numpy()
+        alone.run([], feed=batch(12, 3))
+        assert exe.inspection.tensor("fc_1.w_0", 1).numpy().tobytes() == device_1.tobytes()
+        assert model.value("fc_1.w_0").tobytes() != device_1.tobytes()
 
 
 def test_a_startup_program_that_is_run_again_changes_device_0_alone() -> None:
@@ -87,6 +89,15 @@ def test_a_startup_program_that_is_run_again_changes_device_0_alone() -> None:
     static.Executor().run(model.startup, scope=model.scope)
     values = [exe.inspection.tensor("fc_1.w_0", device).numpy() for device in range(2)]
     assert values[0].tobytes() == first.tobytes() != trained.tobytes() == values[1].tobytes()
+
+
+def test_what_dynamic_mode_writes_to_is_memory_of_one_device() -> None:
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    storage = SharedStorage(model.value("fc_1.w_0"))
+    model.scope.find_var("fc_1.w_0").tensor = storage.lod
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    assert shards(exe) == memories(exe, 2) == 2
 
 
 def test_values_of_scopes_that_were_dropped_stay_as_they_are() -> None:
