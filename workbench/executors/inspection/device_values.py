@@ -84,5 +84,7 @@ def devices_restored(executor: Debugging, values: Values, state: Mapping[str, np
 def _ready(replicas: Replicas, name: str, place: int, array: np.ndarray) -> np.ndarray:
     """An array to copy into a device's storage, or, where there is none for it, to become that."""
     tensor = replicas.find(name, place)
-    has_room = tensor is not None and tensor is not replicas.find(name, 0) and tensor.holds(array)
-    return array if has_room else np.array(array)
+    if tensor is None or tensor is replicas.find(name, 0) or not tensor.holds(array):
+        return np.array(array)
+    tensor.part()  # while there may be no memory for that
+    return array
