@@ -32,8 +32,11 @@ def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
 
 def updates_one_copy(node: Node, context: Context) -> bool:
     """Whether all devices hold in one memory what a fused update changes, but for the powers of beta."""
-    first, *others = [_parameters(shard, context) for shard in context.shards(node) or (node,)]
-    return bool(others) and all(first is not None and other is first for other in others)
+    shards = context.shards(node)
+    if shards is None:
+        return False  # nothing is to be put together just to look at it
+    first, *others = [_parameters(shard, context) for shard in shards]
+    return first is not None and all(other is first for other in others)
 
 
 def _parameters(node: Node, context: Context) -> np.ndarray | None:
