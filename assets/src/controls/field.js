@@ -78,9 +78,9 @@ export function field(setting, send) {
 
   // For Run: what the field says, complaining when that makes no sense.
   function changedOrFine() {
-    const found = read();
-    complain(found.problem);
-    return found;
+    const reading = read();
+    complain(reading.problem);
+    return reading;
   }
 }
 

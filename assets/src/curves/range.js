@@ -12,11 +12,11 @@ const FEW = 0.1; // of the longest run's points: too few to tell what is usual
 // runs: {mean, low?, high?} of each, columns. Gives {range, whole}: [low, high] each, the same where nothing is far out;
 // null where there is no number that has a place.
 export function typicalRange(runs, log = false) {
-  const found = runs.map((run) => columnsOf(run, log)).filter(({ values }) => values.length);
-  if (!found.length) return null;
-  const all = found.flatMap((run) => run.all);
+  const placedRuns = runs.map((run) => columnsOf(run, log)).filter(({ values }) => values.length);
+  if (!placedRuns.length) return null;
+  const all = placedRuns.flatMap((run) => run.all);
   const limit = limitOf(
-    found.map(({ values }) => values),
+    placedRuns.map(({ values }) => values),
     log,
   );
   const whole = ends(all);
@@ -59,10 +59,10 @@ function limitOf(runs, log) {
 // Of one run alone nobody can say whether it has diverged.
 function steadyLevel(runs, log) {
   const isSteady = ({ start, top }) => (log ? top <= start + FAR_LOG : top <= STEADY * start);
-  const found = runs.map((values) => ({ start: size(values[0], log), top: top(values, log) })).filter(isSteady);
-  return runs.length > 1 && found.length
+  const steady = runs.map((values) => ({ start: size(values[0], log), top: top(values, log) })).filter(isSteady);
+  return runs.length > 1 && steady.length
     ? ranked(
-        found.map((run) => run.top),
+        steady.map((run) => run.top),
         0.5,
       )
     : -Infinity;
@@ -88,8 +88,8 @@ function usual(values, log) {
 const size = (value, log) => (log ? value : Math.abs(value));
 
 const placed = (column, log) => {
-  const found = Float64Array.from(column).filter((value) => Number.isFinite(value) && (!log || value > 0));
-  return log ? found.map(Math.log) : found;
+  const numbers = Float64Array.from(column).filter((value) => Number.isFinite(value) && (!log || value > 0));
+  return log ? numbers.map(Math.log) : numbers;
 };
 
 function ends(columns) {

@@ -5,8 +5,8 @@ import { typicalRange } from "./range.js";
 const falling = Array.from({ length: 400 }, (_, i) => 0.1 + 2.2 * Math.exp(-i / 40));
 const diverged = falling.map((value, i) => (i < 50 ? value : Math.min(1e30, value * 1.4 ** (i - 50))));
 const run = (mean) => ({ mean: Float32Array.from(mean) });
-const near = (found, wanted) =>
-  found.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-4, `${found} is not ${wanted}`));
+const near = (range, wanted) =>
+  range.forEach((value, i) => assert.ok(Math.abs(value - wanted[i]) < 1e-4, `${range} is not ${wanted}`));
 
 test("what is usual is shown whole, the steep beginning included", () => {
   for (const log of [false, true]) near(typicalRange([run(falling)], log).range, [Math.min(...falling), 2.3]);

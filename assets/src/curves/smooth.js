@@ -4,20 +4,20 @@
 // out of the average.
 export function smoothed(values, weight) {
   if (!(weight > 0)) return values;
-  const found = new Float64Array(values.length);
+  const averages = new Float64Array(values.length);
   let mean = 0;
   let left = 1; // how much of the average is still its start
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (!Number.isFinite(value)) {
-      found[i] = NaN;
+      averages[i] = NaN;
       continue;
     }
     mean = weight * mean + (1 - weight) * value;
     left *= weight;
-    found[i] = mean / (1 - left);
+    averages[i] = mean / (1 - left);
   }
-  return found;
+  return averages;
 }
 
 // {step, text} of the first value that is no number, null when all are. `steps` are the last ones of buckets of

@@ -8,19 +8,19 @@ test("without weight the values are untouched", () => {
 });
 
 test("a constant stays what it is from the first value on", () => {
-  const found = smoothed([2, 2, 2], 0.9);
-  for (const value of found) assert.ok(Math.abs(value - 2) < 1e-12);
+  const averages = smoothed([2, 2, 2], 0.9);
+  for (const value of averages) assert.ok(Math.abs(value - 2) < 1e-12);
 });
 
 test("a jump is followed slowly", () => {
-  const found = smoothed([0, 0, 1, 1], 0.5);
-  assert.ok(found[2] > 0.5 && found[2] < found[3] && found[3] < 1);
+  const averages = smoothed([0, 0, 1, 1], 0.5);
+  assert.ok(averages[2] > 0.5 && averages[2] < averages[3] && averages[3] < 1);
 });
 
 test("NaN is a gap and does not spread", () => {
-  const found = smoothed([1, NaN, 1], 0.8);
-  assert.ok(Number.isNaN(found[1]));
-  assert.ok(Math.abs(found[2] - 1) < 1e-12);
+  const averages = smoothed([1, NaN, 1], 0.8);
+  assert.ok(Number.isNaN(averages[1]));
+  assert.ok(Math.abs(averages[2] - 1) < 1e-12);
 });
 
 test("where a curve stops being numbers", () => {
@@ -32,11 +32,11 @@ test("where a curve stops being numbers", () => {
 });
 
 test("a first step that is known is said as it is, whatever the buckets", () => {
-  const found = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100, 227);
-  assert.deepEqual(found, { step: 227, text: "NaN from step 227" });
+  const breakdown = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100, 227);
+  assert.deepEqual(breakdown, { step: 227, text: "NaN from step 227" });
 });
 
 test("of a bucket only its range is known", () => {
-  const found = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100);
-  assert.deepEqual(found, { step: 201, text: "NaN from about step 201" });
+  const breakdown = broken(Float64Array.of(100, 200, 250), Float32Array.of(1, 1, NaN), 100);
+  assert.deepEqual(breakdown, { step: 201, text: "NaN from about step 201" });
 });

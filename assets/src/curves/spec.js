@@ -11,11 +11,11 @@ export function seriesSpec(name, runs, { smoothing, log, whole = false }) {
   const drawn = runs.filter(({ shown, curves }) => shown && curves.series?.[name]);
   const marks = drawn.map((run) => nanMark(name, run)).filter(Boolean);
   const series = drawn.map((run) => line(run, run.curves.series[name], smoothing));
-  const seen = typicalRange(
+  const ranges = typicalRange(
     drawn.map(({ curves }) => columnsOf(curves, name)),
     log,
   );
-  const yRange = seen ? padded(whole ? seen.whole : seen.range, log) : undefined;
+  const yRange = ranges ? padded(whole ? ranges.whole : ranges.range, log) : undefined;
   return {
     label: `${name} over the steps`,
     series,
@@ -23,7 +23,7 @@ export function seriesSpec(name, runs, { smoothing, log, whole = false }) {
     log,
     yRange,
     reads: smoothing > 0 ? "value (smoothed)" : "",
-    away: seen && !whole ? drawn.map((run) => awayWords(run, run.curves.series[name], yRange)).filter(Boolean) : [],
+    away: ranges && !whole ? drawn.map((run) => awayWords(run, run.curves.series[name], yRange)).filter(Boolean) : [],
   };
 }
 
@@ -56,10 +56,10 @@ function line({ label, color, dash, curves }, { step, mean, low, high }, smoothi
 
 function nanMark(name, { label, color, curves }) {
   const { step, mean, broken: first } = curves.series[name];
-  const found = broken(step, mean, curves.width, first);
-  if (!found) return null;
-  const text = `${label}: ${found.text}`;
-  return { name: "NaN", x: [found.step], color, shape: "cross", label: found.text, text: () => text };
+  const breakdown = broken(step, mean, curves.width, first);
+  if (!breakdown) return null;
+  const text = `${label}: ${breakdown.text}`;
+  return { name: "NaN", x: [breakdown.step], color, shape: "cross", label: breakdown.text, text: () => text };
 }
 
 // Several would lie on each other; the others are said by the crosshair and beside the run's name.
@@ -82,8 +82,8 @@ export function rateSpec(runs) {
 // What is said beside a run's name when one of its series is no number any more.
 export function trouble({ curves }) {
   for (const [name, { step, mean, broken: first }] of Object.entries(curves.series ?? {})) {
-    const found = broken(step ?? EMPTY, mean ?? EMPTY, curves.width, first);
-    if (found) return `${name} ${found.text}`;
+    const breakdown = broken(step ?? EMPTY, mean ?? EMPTY, curves.width, first);
+    if (breakdown) return `${name} ${breakdown.text}`;
   }
   return "";
 }

@@ -86,8 +86,9 @@ function measure(data, width, height) {
   const xs = data.series.filter(({ x }) => x.length).map(({ x }) => [x[0], x[x.length - 1]]);
   const xRange = data.xRange ?? extent(xs) ?? [0, 1];
   const columns = data.series.flatMap(({ y, low, high, raw }) => [y, low, high, raw]).filter(Boolean);
-  const found = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
-  const yRange = data.yRange ?? padded(data.zero ? [Math.min(0, found[0]), Math.max(found[1], 0)] : found, data.log);
+  const dataRange = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
+  const yRange =
+    data.yRange ?? padded(data.zero ? [Math.min(0, dataRange[0]), Math.max(dataRange[1], 0)] : dataRange, data.log);
   const yTicks = data.log ? logTicks(...yRange) : data.yTicks(...yRange, Math.max(2, Math.floor(height / 40)));
   const yTexts = apart(yTicks, data.yFormat);
   const letters = Math.max(...yTexts.map(({ length }) => length), 1);
@@ -108,7 +109,7 @@ function measure(data, width, height) {
     yTicks,
     yTexts,
     xRange,
-    isCut: found[0] < yRange[0] || found[1] > yRange[1],
+    isCut: dataRange[0] < yRange[0] || dataRange[1] > yRange[1],
   };
 }
 
@@ -202,14 +203,14 @@ function edgeMarks({ x: xs, y: ys, color }, { x, y, box }) {
 
 // The positions at which values begin to be outside.
 function leaving(values, isOutside) {
-  const found = [];
+  const positions = [];
   let before = false;
   values.forEach((value, i) => {
     const now = isOutside(value);
-    if (now && !before) found.push(i);
+    if (now && !before) positions.push(i);
     before = now;
   });
-  return found;
+  return positions;
 }
 
 function markPaint(shape, color) {

@@ -20,12 +20,12 @@ export function crosshair({ element, svg, cursor, readout, spoken, onhover }) {
     onhover(wanted);
   }
   function render() {
-    const found = step === null || !plan ? null : readings(data, plan, step);
-    readout.hidden = !found;
-    cursor.replaceChildren(...(found ? drawn(found, plan) : []));
-    if (!found) return;
-    readout.replaceChildren(...table(found, data));
-    place(readout, found.px, plan);
+    const atStep = step === null || !plan ? null : readings(data, plan, step);
+    readout.hidden = !atStep;
+    cursor.replaceChildren(...(atStep ? drawn(atStep, plan) : []));
+    if (!atStep) return;
+    readout.replaceChildren(...table(atStep, data));
+    place(readout, atStep.px, plan);
   }
 
   const inside = (event) => {

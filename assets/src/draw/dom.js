@@ -23,8 +23,8 @@ function fill(element, attributes, children) {
 
 // Other children, but those that look the same stay: what was marked in them, and the keyboard's place. What their
 // buttons do must be the same, too.
-export function renew(element, made) {
+export function renew(element, children) {
   const old = [...element.children];
-  if (old.length !== made.length) return element.replaceChildren(...made);
-  made.forEach((part, k) => part.outerHTML !== old[k].outerHTML && old[k].replaceWith(part));
+  if (old.length !== children.length) return element.replaceChildren(...children);
+  children.forEach((part, k) => part.outerHTML !== old[k].outerHTML && old[k].replaceWith(part));
 }

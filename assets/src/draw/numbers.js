@@ -49,9 +49,9 @@ export function ticks(low, high, wanted = 5) {
   if (!(rough > 0)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
-  const found = [];
-  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n++) found.push(n * step);
-  return found;
+  const multiples = [];
+  for (let n = Math.ceil(low / step); n * step <= high + step * 1e-9; n++) multiples.push(n * step);
+  return multiples;
 }
 
 // The same for sizes: round in the unit they are shown in.

@@ -18,8 +18,8 @@ export function frame({ name, title, wide = false, drawings = null, keys = () =>
 
   function keep(kind) {
     const about = { panel: element, title, subject: subject(), note: note.textContent };
-    const made = sheet({ ...about, parts: drawings(), keys: keys() });
-    return kind === "SVG" ? saveSvg(made, name, element) : savePng(made, name, element);
+    const picture = sheet({ ...about, parts: drawings(), keys: keys() });
+    return kind === "SVG" ? saveSvg(picture, name, element) : savePng(picture, name, element);
   }
 
   function saving(on) {

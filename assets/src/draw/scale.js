@@ -46,11 +46,11 @@ export function padded([low, high], log = false) {
 // Powers of ten; their doubles and halves as well when there are few.
 export function logTicks(low, high) {
   const factors = high / low > 1e3 ? [1] : [1, 2, 5];
-  const found = [];
+  const candidates = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
-    for (const factor of factors) found.push(factor * 10 ** power);
+    for (const factor of factors) candidates.push(factor * 10 ** power);
   }
-  const inside = found.filter((value) => value >= low && value <= high);
+  const inside = candidates.filter((value) => value >= low && value <= high);
   const every = Math.ceil(inside.length / 7);
   return inside.length > 1 ? inside.filter((_, i) => i % every === 0) : ticks(low, high, 4);
 }

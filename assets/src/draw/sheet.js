@@ -24,18 +24,18 @@ const STYLES = [
 export function sheet({ panel, title, subject, note, parts, keys }) {
   const colors = theme(panel);
   const width = Math.max(LEAST, ...parts.map(({ element }) => (element ? sizeOf(element).width : 0))) + 2 * PAD;
-  const made = [];
+  const shapes = [];
   let y = PAD;
   const say = (words, style) => {
     for (const line of lines(words, (width - 2 * PAD) / LETTER)) {
-      made.push(s("text", { x: PAD, y: y + 12, "font-size": 12, fill: colors.text, ...style }, line));
+      shapes.push(s("text", { x: PAD, y: y + 12, "font-size": 12, fill: colors.text, ...style }, line));
       y += LINE;
     }
   };
   say([title, subject].filter(Boolean).join(": "), { "font-size": 14, "font-weight": 600 });
   say(note, { fill: colors.faint });
   for (const row of rowsOf(keys, width - 2 * PAD)) {
-    for (const key of row) made.push(...keyShapes(key, y, colors));
+    for (const key of row) shapes.push(...keyShapes(key, y, colors));
     y += LINE + 2;
   }
   for (const { title: words = "", element } of parts) {
@@ -44,7 +44,7 @@ export function sheet({ panel, title, subject, note, parts, keys }) {
     if (!element) continue;
     const copy = element instanceof SVGElement ? vector(element) : image(element);
     for (const [name, value] of Object.entries({ x: PAD, y, ...sizeOf(element) })) copy.setAttribute(name, value);
-    made.push(copy);
+    shapes.push(copy);
     y += sizeOf(element).height;
   }
   const size = { width, height: Math.ceil(y + PAD) };
@@ -53,7 +53,7 @@ export function sheet({ panel, title, subject, note, parts, keys }) {
     "svg",
     { ...size, viewBox: `0 0 ${size.width} ${size.height}`, "font-family": "system-ui, sans-serif" },
     back,
-    ...made,
+    ...shapes,
   );
 }
 
@@ -67,13 +67,13 @@ function sizeOf(element) {
 
 // Words in lines of so many letters.
 export function lines(words, letters) {
-  const found = [];
+  const rows = [];
   for (const word of (words ?? "").split(" ").filter(Boolean)) {
-    const last = found.at(-1);
-    if (last !== undefined && last.length + word.length < letters) found[found.length - 1] = `${last} ${word}`;
-    else found.push(word);
+    const last = rows.at(-1);
+    if (last !== undefined && last.length + word.length < letters) rows[rows.length - 1] = `${last} ${word}`;
+    else rows.push(word);
   }
-  return found;
+  return rows;
 }
 
 // Keys side by side, each with its place, as many as a row has room for.

@@ -16,15 +16,15 @@ const SIZES = {
 
 // Feeds that are split alike share a bar: [{names, total, parts: [{device, rows, first, last}], uneven}].
 export function splits(feeds) {
-  const found = new Map();
+  const bySplit = new Map();
   for (const name of feeds.names) {
     const rows = feeds.rows[name] ?? [];
     const first = feeds.first?.[name] ?? starts(rows);
     const key = JSON.stringify([rows, first]);
-    if (!found.has(key)) found.set(key, { names: [], ...split(rows, first) });
-    found.get(key).names.push(name);
+    if (!bySplit.has(key)) bySplit.set(key, { names: [], ...split(rows, first) });
+    bySplit.get(key).names.push(name);
   }
-  return [...found.values()];
+  return [...bySplit.values()];
 }
 
 function split(rows, first) {

@@ -8,13 +8,13 @@ const HEIGHT = 34;
 const HEAD = 17;
 const LETTER = 6.6;
 
-export function splitBars(svg, found, devices, width) {
-  const height = found.length * (HEIGHT + HEAD + 4);
+export function splitBars(svg, splits, devices, width) {
+  const height = splits.length * (HEIGHT + HEAD + 4);
   svg.setAttribute("width", width);
   svg.setAttribute("height", Math.max(height, 1));
   svg.setAttribute("viewBox", `0 0 ${width} ${Math.max(height, 1)}`);
-  svg.setAttribute("aria-label", found.map((split) => spoken(split, devices)).join("; "));
-  svg.replaceChildren(...found.flatMap((split, i) => bar(split, devices, width, i * (HEIGHT + HEAD + 4))));
+  svg.setAttribute("aria-label", splits.map((split) => spoken(split, devices)).join("; "));
+  svg.replaceChildren(...splits.flatMap((split, i) => bar(split, devices, width, i * (HEIGHT + HEAD + 4))));
 }
 
 function spoken(split, devices) {

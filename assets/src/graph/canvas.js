@@ -68,29 +68,29 @@ export class CanvasDrawing {
     context.fillRect(0, 0, camera.width, camera.height);
     context.setTransform(ratio * camera.k, 0, 0, ratio * camera.k, ratio * camera.x, ratio * camera.y);
     const window = camera.window();
-    const seen = this.seen(window);
+    const visible = this.itemsIn(window);
     this.drawBands(window);
     this.drawFrames(window);
     this.drawLines(window);
-    this.drawStems(seen);
-    this.drawBoxes(seen);
-    if (camera.k >= TEXT_FROM) this.drawTexts(seen);
-    this.drawRings(seen);
+    this.drawStems(visible);
+    this.drawBoxes(visible);
+    if (camera.k >= TEXT_FROM) this.drawTexts(visible);
+    this.drawRings(visible);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.drawRail();
   }
 
-  seen({ left, right, top, bottom }) {
+  itemsIn({ left, right, top, bottom }) {
     const { scene } = this;
     const [first, end] = columnsIn(scene, left, right + REACH);
-    const found = [];
+    const visible = [];
     for (let column = first; column < end; column++) {
       for (const at of scene.columns.members[column]) {
         const item = scene.items[at];
-        if (item.stem || (item.y <= bottom && item.y + item.h >= top)) found.push(at);
+        if (item.stem || (item.y <= bottom && item.y + item.h >= top)) visible.push(at);
       }
     }
-    return found;
+    return visible;
   }
 
   // Of an item, worked out when it is first seen.
@@ -154,9 +154,9 @@ export class CanvasDrawing {
     context.globalAlpha = 1;
   }
 
-  drawStems(seen) {
+  drawStems(visible) {
     const { context, scene } = this;
-    for (const item of seen.map((at) => scene.items[at])) {
+    for (const item of visible.map((at) => scene.items[at])) {
       if (!item.stem) continue;
       const { width, lines, marks } = stemShapes(item);
       const color = roleColor(item);
@@ -187,10 +187,10 @@ export class CanvasDrawing {
     this.context.fillText(text, x + dx, y + dy);
   }
 
-  drawBoxes(seen) {
+  drawBoxes(visible) {
     const { context, scene, look, colors } = this;
     const byFill = new Map();
-    for (const at of seen) {
+    for (const at of visible) {
       const item = scene.items[at];
       const alpha = look.dim(at) ? ALPHA.dim : 1;
       const fill = look.warm(at)?.fill ?? `color-mix(in srgb, ${roleColor(item)} 16%, ${colors.back})`;
@@ -221,9 +221,9 @@ export class CanvasDrawing {
   }
 
   // Texts of one font together: to change the font costs more than a text.
-  drawTexts(seen) {
+  drawTexts(visible) {
     const { context, look, colors } = this;
-    const boxes = seen.map((at) => ({ ...this.box(at), at, warm: look.warm(at) }));
+    const boxes = visible.map((at) => ({ ...this.box(at), at, warm: look.warm(at) }));
     const each = (put) => {
       for (const box of boxes) {
         context.globalAlpha = look.dim(box.at) ? ALPHA.dim : 1;
@@ -248,7 +248,7 @@ export class CanvasDrawing {
   }
 
   // Rings around hits, the cursor and the selection.
-  drawRings(seen) {
+  drawRings(visible) {
     const { context, scene, look, colors, camera } = this;
     const ring = (at, color, width, gap) => {
       const item = scene.items[at];
@@ -256,7 +256,7 @@ export class CanvasDrawing {
       Object.assign(context, { strokeStyle: color, lineWidth: width / Math.min(1, camera.k) });
       context.strokeRect(item.x - gap, item.y - gap, item.w + 2 * gap, item.h + 2 * gap);
     };
-    if (look.hits) for (const at of seen) if (look.hits.has(at)) ring(at, colors.text, 1.2, 1);
+    if (look.hits) for (const at of visible) if (look.hits.has(at)) ring(at, colors.text, 1.2, 1);
     if (look.hot >= 0) ring(look.hot, colors.text, 3, 2);
     if (look.selected >= 0) ring(look.selected, colors.brand, 3, 2);
     if (this.at >= 0 && document.activeElement === this.element) ring(this.at, colors.brand, 1.5, 5);

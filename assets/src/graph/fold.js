@@ -49,9 +49,9 @@ export class Folds {
 
   // The groups that hide a node, outermost first.
   above(node) {
-    const found = [];
-    for (let k = this.parent[node]; k >= 0; k = this.groups[k].parent) found.unshift(k);
-    return found;
+    const groups = [];
+    for (let k = this.parent[node]; k >= 0; k = this.groups[k].parent) groups.unshift(k);
+    return groups;
   }
 
   // Graphs with the same text here have the same groups in the same order.

@@ -92,10 +92,10 @@ const union = (lists) => [...new Set(lists.flat())].sort((a, b) => a - b);
 
 // The rows a lane needs: as many as its fullest column has boxes, up to ROWS. Numbers the boxes of each column as well.
 function rowsOf(items, lanes, depth) {
-  const taken = new Int32Array(lanes * depth);
+  const turns = new Int32Array(lanes * depth);
   const rows = new Int32Array(lanes);
   for (const item of items) {
-    item.turn = taken[item.lane * depth + item.column]++;
+    item.turn = turns[item.lane * depth + item.column]++;
     rows[item.lane] = Math.max(rows[item.lane], Math.min(ROWS, item.turn + 1));
   }
   return rows;

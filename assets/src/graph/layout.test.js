@@ -6,7 +6,7 @@ import { layout } from "./layout.js";
 import { COLLECTIVE, Model } from "./model.js";
 import { convolutions, inference, nothing, training } from "../../fixtures/graph.js";
 
-function seen(message, open = null) {
+function laidOut(message, open = null) {
   const model = new Model(message);
   const folds = new Folds(model);
   return { model, folds, scene: layout(model, folds, open?.(folds) ?? folds.begin()) };
@@ -15,13 +15,13 @@ function seen(message, open = null) {
 const all = (folds) => folds.all();
 
 test("small graphs begin unfolded, large ones folded", () => {
-  assert.equal(seen(inference()).scene.items.length, 16);
-  const { model, scene } = seen(training({ layers: 20 }));
+  assert.equal(laidOut(inference()).scene.items.length, 16);
+  const { model, scene } = laidOut(training({ layers: 20 }));
   assert.ok(scene.items.length < model.count / 10);
 });
 
 test("unfolded all the way every node is one item", () => {
-  const { model, scene } = seen(training({ layers: 20 }), all);
+  const { model, scene } = laidOut(training({ layers: 20 }), all);
   assert.equal(scene.items.length, model.count);
   assert.deepEqual(
     scene.items.map((item) => item.node).sort((a, b) => a - b),
@@ -30,7 +30,7 @@ test("unfolded all the way every node is one item", () => {
 });
 
 test("every node belongs to one item, whatever is open", () => {
-  const { folds, model } = seen(training({ layers: 7 }));
+  const { folds, model } = laidOut(training({ layers: 7 }));
   for (const group of [...folds.groups.keys()]) {
     const { items, itemOf } = folds.visible(new Set([group]));
     assert.equal(
@@ -44,26 +44,26 @@ test("every node belongs to one item, whatever is open", () => {
 test("a graph without a fold is drawn op by op", () => {
   const { fold, ...message } = training({ layers: 20 });
   assert.ok(fold.title.length > 20);
-  assert.equal(seen(message).scene.items.length, message.node.label.length);
+  assert.equal(laidOut(message).scene.items.length, message.node.label.length);
 });
 
 test("a group says how many layers look like it, and what is in it", () => {
   const message = training({ layers: 20 });
   Object.assign(message.fold, { title: message.fold.title.map(() => "fc"), times: message.fold.times.fill(7) });
-  const item = seen(message).scene.items.find(({ group }) => group);
+  const item = laidOut(message).scene.items.find(({ group }) => group);
   assert.deepEqual([item.title, item.detail], ["fc × 7", `${item.nodes.length} ops: some`]);
 });
 
 test("a group that others lie between has no frame of its own", () => {
   const message = inference({ layers: 3 }); // mul, add, relu of three layers, then softmax
   const fold = (node) => ({ ...message.fold, title: ["fc"], details: [[]], parent: [-1], times: [1], open: [1], node });
-  const frames = (node) => seen({ ...message, fold: fold(node) }).scene.frames.length;
+  const frames = (node) => laidOut({ ...message, fold: fold(node) }).scene.frames.length;
   assert.equal(frames([-1, 0, 0, 0, -1, -1, -1, -1, -1, -1]), 1);
   assert.equal(frames([-1, 0, 0, -1, 0, -1, -1, -1, -1, -1]), 0);
 });
 
 test("opening what is above a node makes it visible", () => {
-  const { folds, model } = seen(training({ layers: 9 }));
+  const { folds, model } = laidOut(training({ layers: 9 }));
   for (let n = 0; n < model.count; n++) {
     const { items, itemOf } = folds.visible(new Set(folds.above(n)));
     assert.equal(items[itemOf[n]].node, n);
@@ -80,7 +80,7 @@ test("graphs of the same shape have the same groups, others do not", () => {
 test("edges go from left to right", () => {
   for (const message of [training({ layers: 6 }), convolutions(), inference()]) {
     for (const open of [all, () => new Set()]) {
-      const { scene } = seen(message, open);
+      const { scene } = laidOut(message, open);
       scene.lines.source.forEach((a, k) =>
         assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column),
       );
@@ -98,13 +98,13 @@ test("what waits for nothing stands next to what waits for it", () => {
   message.edge.source = Int32Array.of(...message.edge.source, last);
   message.edge.target = Int32Array.of(...message.edge.target, 10);
   message.edge.order = Uint8Array.of(...message.edge.order, 0);
-  const { scene } = seen(message, all);
+  const { scene } = laidOut(message, all);
   assert.equal(scene.items[scene.itemOf[last]].column, scene.items[scene.itemOf[10]].column - 1);
 });
 
 test("boxes do not lie on each other", () => {
   for (const open of [null, all]) {
-    const { scene } = seen(training({ devices: 3, layers: 6 }), open);
+    const { scene } = laidOut(training({ devices: 3, layers: 6 }), open);
     const { items } = scene;
     for (let a = 0; a < items.length; a++) {
       for (let b = a + 1; b < items.length; b++) {
@@ -120,7 +120,7 @@ test("boxes do not lie on each other", () => {
 });
 
 test("nodes lie in the band of their device; collectives between the bands, their stems reach all of them", () => {
-  const { model, scene } = seen(training({ devices: 4, layers: 3 }), all);
+  const { model, scene } = laidOut(training({ devices: 4, layers: 3 }), all);
   const band = (y) => scene.devices.find((each) => y > each.y && y < each.y + each.height)?.device ?? null;
   for (const item of scene.items) {
     const middle = item.y + item.h / 2;
@@ -138,7 +138,7 @@ test("nodes lie in the band of their device; collectives between the bands, thei
 });
 
 test("lines from the forward to the backward lanes are skips, those along a lane are not", () => {
-  const { model, scene } = seen(training({ devices: 1, layers: 4 }), all);
+  const { model, scene } = laidOut(training({ devices: 1, layers: 4 }), all);
   const { lines, items } = scene;
   const lane = (at) => model.kind[items[at].node];
   let [skips, chain] = [0, 0];
@@ -155,16 +155,16 @@ test("an order is found for graphs whose nodes come in any order, cycles of fold
   const message = inference({ layers: 3 });
   const flip = (n) => message.node.label.length - 1 - n;
   for (const side of ["source", "target"]) message.edge[side] = message.edge[side].map(flip);
-  const { scene } = seen(message, all);
+  const { scene } = laidOut(message, all);
   scene.lines.source.forEach((a, k) => assert.ok(scene.items[a].column < scene.items[scene.lines.target[k]].column));
   const ring = inference({ layers: 3 });
   ring.edge.target[0] = 0;
-  assert.ok(seen(ring, all).scene.width > 0);
+  assert.ok(laidOut(ring, all).scene.width > 0);
 });
 
 test("what is fetched from several devices lies between them, on one device in its lane", () => {
   for (const devices of [1, 3]) {
-    const { model, scene } = seen(training({ devices, layers: 2, fetch: true }));
+    const { model, scene } = laidOut(training({ devices, layers: 2, fetch: true }));
     const fetch = scene.items.find((item) => item.title === "fetch");
     assert.equal(fetch.lane === model.shared, devices > 1);
     assert.deepEqual(fetch.devices, [...Array(devices).keys()]);
@@ -173,7 +173,7 @@ test("what is fetched from several devices lies between them, on one device in i
 });
 
 test("nothing to draw is drawn", () => {
-  const { scene } = seen(nothing());
+  const { scene } = laidOut(nothing());
   assert.equal(scene.items.length, 0);
 });
 
@@ -181,7 +181,7 @@ test("a program of 20,000 nodes is folded and laid out in about a second, unfold
   const message = training({ devices: 4, layers: 710 });
   const once = () => {
     const start = performance.now();
-    assert.ok(seen(message, all).model.count > 19_000);
+    assert.ok(laidOut(message, all).model.count > 19_000);
     return performance.now() - start;
   };
   const times = [once(), once(), once()]; // the machine may be busy with other things

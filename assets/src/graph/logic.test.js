@@ -62,9 +62,9 @@ test("samples of another graph say nothing", () => {
 test("a replay shows each node while it ran", () => {
   const sample = sampleOf(message);
   const replay = new Replay(model, sample);
-  const seen = new Set();
-  for (let k = 0; k < 200; k++) replay.running(k / 200).forEach((n) => seen.add(n));
-  assert.equal(seen.size, model.count);
+  const nodes = new Set();
+  for (let k = 0; k < 200; k++) replay.running(k / 200).forEach((n) => nodes.add(n));
+  assert.equal(nodes.size, model.count);
   assert.ok(replay.running(0).length < 5);
 });
 

@@ -28,9 +28,9 @@ export class Overview {
     this.element.addEventListener("pointermove", to);
     this.element.addEventListener("keydown", (event) => {
       const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [];
-      if (dx === undefined || !this.seen) return;
+      if (dx === undefined || !this.visible) return;
       event.preventDefault();
-      const { x, y, width, height } = this.seen;
+      const { x, y, width, height } = this.visible;
       go(x + dx * PAGE * width, y + dy * PAGE * height);
     });
   }
@@ -47,7 +47,7 @@ export class Overview {
     const width = this.element.clientWidth;
     if (this.element.hidden || !width) return;
     if (this.painted !== width) this.paint(width);
-    this.seen = { x: (from + right) / 2, y: (top + bottom) / 2, width: right - from, height: bottom - top };
+    this.visible = { x: (from + right) / 2, y: (top + bottom) / 2, width: right - from, height: bottom - top };
     const context = this.element.getContext("2d");
     const [across, down] = this.scales(width);
     context.clearRect(0, 0, width, this.height);

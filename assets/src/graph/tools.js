@@ -68,7 +68,7 @@ export function tools(act) {
     element,
     table,
     query: () => search.value,
-    found: (text) => {
+    hits: (text) => {
       hits.textContent = text;
     },
     hidden: (number) => {

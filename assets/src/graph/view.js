@@ -238,18 +238,18 @@ export class View {
     return this.scene ? hit(this.scene, this.camera.at(x, y)) : null;
   }
 
-  click(found) {
-    this.moveCursor(found?.item ?? this.cursor, true);
-    if (!found) return this.select(null);
-    if (found.frame) return this.toggle(found.frame.group.index);
-    const item = this.scene.items[found.item];
+  click(target) {
+    this.moveCursor(target?.item ?? this.cursor, true);
+    if (!target) return this.select(null);
+    if (target.frame) return this.toggle(target.frame.group.index);
+    const item = this.scene.items[target.item];
     if (item.group) this.toggle(item.group.index);
     else this.select(item.node);
   }
 
-  hovers(found) {
-    const at = found?.item ?? -1;
-    this.stage.classList.toggle("wb-g-over", found !== null);
+  hovers(target) {
+    const at = target?.item ?? -1;
+    this.stage.classList.toggle("wb-g-over", target !== null);
     if (at === this.hover) return;
     this.hover = at;
     this.stage.title = at < 0 ? "" : describeItem(this.model, this.scene, at);

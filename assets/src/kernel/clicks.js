@@ -12,7 +12,7 @@ export class Clicks {
     this.clock = clock;
     this.view = Math.random().toString(36).slice(2); // other views click, too
     this.count = 0;
-    this.seen = null; // the kernel's clock, and ours when that came
+    this.kernelClock = null; // the kernel's clock, and ours when that came
     this.waiting = new Map(); // what each click says, by its id
     this.words = ""; // what there is to say about it
     this.timers = new Set();
@@ -33,14 +33,14 @@ export class Clicks {
 
   // By two clocks, since one may stand still while a computer sleeps and the other may be set.
   stamp() {
-    if (!this.seen) return {};
-    const past = Math.max(this.clock.now() - this.seen.now, this.clock.date() - this.seen.date);
-    return { sent: this.seen.sent, since: past / 1000 };
+    if (!this.kernelClock) return {};
+    const past = Math.max(this.clock.now() - this.kernelClock.now, this.clock.date() - this.kernelClock.date);
+    return { sent: this.kernelClock.sent, since: past / 1000 };
   }
 
   // What came from the kernel.
   heard({ type, sent, id, late }) {
-    if (sent !== undefined) this.seen = { sent, now: this.clock.now(), date: this.clock.date() };
+    if (sent !== undefined) this.kernelClock = { sent, now: this.clock.now(), date: this.clock.date() };
     if (type !== "heard" || !this.waiting.has(id)) return;
     if (late) return this.giveUp(id, "it came to the kernel too late");
     this.waiting.delete(id);

@@ -16,7 +16,7 @@ export function drawGivenUp(manager, page = document) {
   if (!cells || !manager.restored) return () => {};
   let timer = null;
   const look = (left) => {
-    for (const given of givenUp(page)) drawAgain(manager, cells, given);
+    for (const output of givenUp(page)) drawAgain(manager, cells, output);
     timer = left > 1 ? setTimeout(look, LOOK_MS, left - 1) : null;
   };
   const begin = () => {
@@ -34,16 +34,16 @@ export function drawGivenUp(manager, page = document) {
 // Where outputs of ours were given up: the index of the cell, of the output in it, and what the class of the picture is
 // called that stands beside it.
 function givenUp(page) {
-  const found = [];
+  const outputs = [];
   for (const words of page.querySelectorAll(".jp-OutputArea-output.jupyter-widgets")) {
     if (words.textContent.trim() !== GIVEN_UP) continue;
     const output = words.closest(OUTPUT);
     const still = output?.nextElementSibling?.querySelector(".wb-still");
     const name = [...(still?.classList ?? [])].find((each) => each.startsWith("wb-still-"));
     const cell = Number(words.closest(CELL)?.dataset.windowedListIndex);
-    if (name && cell >= 0) found.push({ cell, at: [...output.parentElement.children].indexOf(output), name });
+    if (name && cell >= 0) outputs.push({ cell, at: [...output.parentElement.children].indexOf(output), name });
   }
-  return found;
+  return outputs;
 }
 
 function drawAgain(manager, cells, { cell, at, name }) {

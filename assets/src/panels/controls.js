@@ -52,10 +52,10 @@ export function controls(store) {
 
   // What all fields say; null, and the first that makes no sense has the focus, when they cannot be used.
   function allValues() {
-    const checked = [...fields].map(([name, one]) => ({ name, one, found: one.check() }));
-    const wrong = checked.find(({ found }) => found.problem);
+    const readings = [...fields].map(([name, one]) => ({ name, one, reading: one.check() }));
+    const wrong = readings.find(({ reading }) => reading.problem);
     wrong?.one.input.focus();
-    return wrong ? null : Object.fromEntries(checked.map(({ name, found }) => [name, found.value]));
+    return wrong ? null : Object.fromEntries(readings.map(({ name, reading }) => [name, reading.value]));
   }
 
   function update(kinds) {

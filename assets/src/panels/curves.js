@@ -121,7 +121,7 @@ const entry = (run) => ({ ...run, note: trouble(run) });
 function titled(name, height, onhover) {
   const figure = chart({ height, onhover });
   const away = h("p", { class: "wb-away", role: "status", hidden: true });
-  const made = {
+  const titledFigure = {
     figure,
     isCut: false,
     element: h("div", { class: "wb-curve" }, h("h4", {}, name), figure.element, away),
@@ -133,9 +133,9 @@ function titled(name, height, onhover) {
     const words = spec.away.length ? `▲ outside the frame: ${spec.away.join("; ")}` : "";
     if (away.textContent !== words) away.textContent = words;
     away.hidden = !words;
-    made.isCut = Boolean(words);
+    titledFigure.isCut = Boolean(words);
   }
-  return made;
+  return titledFigure;
 }
 
 function settings(changed) {

@@ -160,13 +160,13 @@ class GraphPanel {
 
   find(query) {
     this.search.find(query);
-    this.tools.found(this.search.text());
+    this.tools.hits(this.search.text());
     this.view.draw();
   }
 
   step(by) {
     const node = this.search.step(by);
-    this.tools.found(this.search.text());
+    this.tools.hits(this.search.text());
     if (node === null) return;
     if (node === this.store.selected) this.view.reveal(node);
     this.store.select(node);

@@ -57,7 +57,7 @@ class Timeline {
       },
       "Chrome trace",
     );
-    const made = frame({
+    const panel = frame({
       name: "timeline",
       title: "Timeline",
       wide: true,
@@ -66,7 +66,7 @@ class Timeline {
       subject: () => this.store.subject,
       tools: [this.switch, trace],
     });
-    Object.assign(this, { element: made.element, note: made.note, saving: made.saving });
+    Object.assign(this, { element: panel.element, note: panel.note, saving: panel.saving });
     this.empty = emptyLine(EMPTY);
     this.content = h(
       "div",
@@ -76,8 +76,8 @@ class Timeline {
       this.picture.element,
       this.table.element,
     );
-    made.body.append(this.empty.element, this.content);
-    this.tools = [...made.element.querySelectorAll("header button")];
+    panel.body.append(this.empty.element, this.content);
+    this.tools = [...panel.element.querySelectorAll("header button")];
     for (const tool of this.tools) tool.disabled = true;
   }
 

@@ -20,13 +20,13 @@ export function filtered(live, devices, { device = ALL, kind = ALL }) {
 const isShared = ({ own, bytes: size }) => own != null && own < size;
 
 // "200 largest of 1,234 values, 9.1 MiB"; every byte counts once. `total` counts all there are, where that is more than came.
-export function sumWords(found, live, total) {
-  const size = bytes(found.reduce((sum, value) => sum + (value.own ?? value.bytes), 0));
+export function sumWords(matching, live, total) {
+  const size = bytes(matching.reduce((sum, value) => sum + (value.own ?? value.bytes), 0));
   const some = total && total.count > live.length;
   const all = some ? `the ${count(live.length)} largest` : count(live.length);
-  if (found.length < live.length) return `${count(found.length)} of ${all} values, ${size}`;
+  if (matching.length < live.length) return `${count(matching.length)} of ${all} values, ${size}`;
   if (some) return `${count(live.length)} largest of ${count(total.count)} values, ${bytes(total.bytes)}`;
-  return `${count(found.length)} values, ${size}`;
+  return `${count(matching.length)} values, ${size}`;
 }
 
 export class LiveTable {
@@ -59,11 +59,11 @@ export class LiveTable {
   }
 
   draw() {
-    const found = filtered(this.live, this.devices, { device: this.device.value, kind: this.kind.value });
-    this.sum.textContent = sumWords(found, this.live, this.total);
+    const matching = filtered(this.live, this.devices, { device: this.device.value, kind: this.kind.value });
+    this.sum.textContent = sumWords(matching, this.live, this.total);
     this.room = this.nameRoom();
     const most = Math.max(...this.live.map((value) => value.bytes), 1);
-    this.rows.replaceChildren(...found.map((value) => row(value, this.devices, most, this.room)));
+    this.rows.replaceChildren(...matching.map((value) => row(value, this.devices, most, this.room)));
   }
 
   nameRoom() {
@@ -97,7 +97,7 @@ function row(value, devices, most, room) {
 // Keeps what is chosen where it is still there.
 function options(select, all, values) {
   const chosen = select.value;
-  const made = values.map((value) => h("option", { value }, value));
-  select.replaceChildren(h("option", { value: ALL }, all), ...made);
+  const choices = values.map((value) => h("option", { value }, value));
+  select.replaceChildren(h("option", { value: ALL }, all), ...choices);
   select.value = values.includes(chosen) ? chosen : ALL;
 }

@@ -68,12 +68,12 @@ export function perDevice(sizes) {
 export function noteWords({ memory, drops }) {
   const number = drops?.total ?? drops?.step.length ?? 0;
   const last = drops?.step.length ? `, the last ${dropWords(drops, drops.step.length - 1)}` : "";
-  const found = number
+  const numberWords = number
     ? `${count(number)} drop${number === 1 ? "" : "s"}${last}`
     : drops?.since
       ? "no drops"
       : "no drops yet";
-  const dropped = drops?.since ? `${found}, not watched before step ${count(drops.since)}` : found;
+  const dropped = drops?.since ? `${numberWords}, not watched before step ${count(drops.since)}` : numberWords;
   const held = (memory?.bytes ?? []).map((column) => column.at(-1)).filter((size) => size !== undefined);
   return held.length ? `${dropped}; ${perDevice(held)} held` : dropped;
 }

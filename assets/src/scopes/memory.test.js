@@ -4,7 +4,7 @@ import { byteTicks } from "../draw/numbers.js";
 import { decoded, scopesMessage } from "../../fixtures/timeline.js";
 import { dropWords, memorySpec, noteWords, PINS, sinceDrop, steps } from "./memory.js";
 
-const message = (made) => decoded(scopesMessage(made));
+const message = (options) => decoded(scopesMessage(options));
 
 test("memory is held until the next point", () => {
   assert.deepEqual(steps([1, 4, 6], [10, 20, 20]), { x: [1, 4, 4, 6], y: [10, 10, 20, 20] });

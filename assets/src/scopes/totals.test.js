@@ -50,12 +50,12 @@ test("devices that hold the same share a bar", () => {
 test("live variables are filtered by device and kind, the largest first", () => {
   const { live, devices } = decoded(scopesMessage({ devices: 3 }));
   assert.equal(filtered(live, devices, {}).length, 18);
-  const found = filtered(live, devices, { device: "CPUPlace(2)", kind: "parameter" });
+  const matching = filtered(live, devices, { device: "CPUPlace(2)", kind: "parameter" });
   assert.deepEqual(
-    found.map(({ name }) => name),
+    matching.map(({ name }) => name),
     ["fc_0.w_0", "fc_1.w_0"],
   );
-  assert.ok(found.every((value) => deviceOf(value, devices) === "CPUPlace(2)"));
+  assert.ok(matching.every((value) => deviceOf(value, devices) === "CPUPlace(2)"));
 });
 
 test("a device is a position or a text", () => {

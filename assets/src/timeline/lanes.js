@@ -10,17 +10,17 @@ const SINGLE = 26; // two lines of text fit beside it
 
 // [{label, device (-1: collectives), thread, rows: [[span …] …], busy, waiting: shares of the step}]
 export function lanesOf(spans) {
-  const found = new Map();
+  const byThread = new Map();
   const add = (i, device, thread) => {
     const key = `${device} ${thread}`;
-    if (!found.has(key)) found.set(key, { device, thread, label: labelOf(spans, device, thread), spans: [] });
-    found.get(key).spans.push(i);
+    if (!byThread.has(key)) byThread.set(key, { device, thread, label: labelOf(spans, device, thread), spans: [] });
+    byThread.get(key).spans.push(i);
   };
   for (let i = 0; i < spans.count; i++) {
     if (spans.kinds[i] === "collective") add(i, -1, spans.process(i));
     else for (const device of spans.devicesOf(i)) add(i, device, spans.thread(i));
   }
-  const lanes = [...found.values()].sort((a, b) => a.device - b.device || a.thread - b.thread);
+  const lanes = [...byThread.values()].sort((a, b) => a.device - b.device || a.thread - b.thread);
   return placed(lanes.map((lane) => filled(lane, spans)));
 }
 
@@ -83,15 +83,15 @@ export const spanOf = (lanes, { lane, row, position }) => lanes[lane].rows[row][
 
 // All places of a span; those on one device, if one is given and the span is there.
 export function placesOf(lanes, span, device = -1) {
-  const found = [];
+  const places = [];
   for (const [lane, { rows }] of lanes.entries()) {
     for (const [row, positions] of rows.entries()) {
       const position = positions.indexOf(span);
-      if (position >= 0) found.push({ lane, row, position });
+      if (position >= 0) places.push({ lane, row, position });
     }
   }
-  const there = found.filter(({ lane }) => lanes[lane].device === device);
-  return there.length ? there : found;
+  const there = places.filter(({ lane }) => lanes[lane].device === device);
+  return there.length ? there : places;
 }
 
 // The first position in a row whose span ends at or after `time`; the row's length if none does.
@@ -109,8 +109,8 @@ export function firstEnding(row, spans, time) {
 export function nearest(row, spans, time, within = Infinity) {
   const at = firstEnding(row, spans, time);
   const away = (position) => Math.max(spans.start[row[position]] - time, time - spans.end[row[position]], 0);
-  const [found] = [at - 1, at].filter((position) => position in row).sort((a, b) => away(a) - away(b));
-  return found !== undefined && away(found) <= within ? found : -1;
+  const [closest] = [at - 1, at].filter((position) => position in row).sort((a, b) => away(a) - away(b));
+  return closest !== undefined && away(closest) <= within ? closest : -1;
 }
 
 // The place at a height (px from the first lane) and time, at most `within` µs beside its span; null if none is there.

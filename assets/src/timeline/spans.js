@@ -97,8 +97,8 @@ export class Spans {
   // Ops of several devices may run as one; a collective belongs to none.
   devicesOf(i) {
     if (this.kinds[i] === "collective") return [];
-    const found = this.nodes(i).map((node) => this.graph.node.device?.[node] ?? this.device(i));
-    return [...new Set([this.device(i), ...found])];
+    const nodeDevices = this.nodes(i).map((node) => this.graph.node.device?.[node] ?? this.device(i));
+    return [...new Set([this.device(i), ...nodeDevices])];
   }
 
   // "mul + elementwise_add + relu"; what several devices ran as one is "mul × 2 + relu × 2".
@@ -149,9 +149,9 @@ export class Spans {
 
   across(nodes) {
     const { node = [], device = [] } = this.graph?.across ?? {};
-    const found = new Set();
-    for (let k = 0; k < node.length; k++) if (nodes.includes(node[k])) found.add(device[k]);
-    return [...found].sort((a, b) => a - b);
+    const devices = new Set();
+    for (let k = 0; k < node.length; k++) if (nodes.includes(node[k])) devices.add(device[k]);
+    return [...devices].sort((a, b) => a - b);
   }
 
   // Positions of the spans that stand for a node.
@@ -162,27 +162,31 @@ export class Spans {
   }
 
   index() {
-    const found = new Map();
+    const byNode = new Map();
     for (let i = 0; i < this.count; i++) {
-      for (const node of this.nodes(i)) found.has(node) ? found.get(node).push(i) : found.set(node, [i]);
+      for (const node of this.nodes(i)) byNode.has(node) ? byNode.get(node).push(i) : byNode.set(node, [i]);
     }
-    return found;
+    return byNode;
   }
 
   // The op that took longest, collectives and waits aside; -1 where there is none.
   longest() {
-    let found = -1;
+    let longest = -1;
     for (let i = 0; i < this.count; i++) {
-      if (this.kinds[i] !== "collective" && this.kinds[i] !== "wait" && (found < 0 || this.own(i) > this.own(found)))
-        found = i;
+      if (
+        this.kinds[i] !== "collective" &&
+        this.kinds[i] !== "wait" &&
+        (longest < 0 || this.own(i) > this.own(longest))
+      )
+        longest = i;
     }
-    return found;
+    return longest;
   }
 
   // How many there were, and µs during which at least one ran.
   collectives() {
-    const found = [...this.kinds.keys()].filter((i) => this.kinds[i] === "collective");
-    return { number: found.length, time: covered(this, found) };
+    const positions = [...this.kinds.keys()].filter((i) => this.kinds[i] === "collective");
+    return { number: positions.length, time: covered(this, positions) };
   }
 }
 
@@ -212,17 +216,17 @@ function latest(end) {
 }
 
 function arrivalsOf({ span = [], device = [], at = [] } = {}) {
-  const found = new Map();
+  const bySpan = new Map();
   for (let k = 0; k < span.length; k++) {
-    if (!found.has(span[k])) found.set(span[k], []);
-    found.get(span[k]).push({ device: device[k], at: at[k] });
+    if (!bySpan.has(span[k])) bySpan.set(span[k], []);
+    bySpan.get(span[k]).push({ device: device[k], at: at[k] });
   }
-  return found;
+  return bySpan;
 }
 
 function grouped({ span = [], node = [] } = {}) {
-  const found = new Map();
+  const bySpan = new Map();
   for (let k = 0; k < span.length; k++)
-    found.has(span[k]) ? found.get(span[k]).push(node[k]) : found.set(span[k], [node[k]]);
-  return found;
+    bySpan.has(span[k]) ? bySpan.get(span[k]).push(node[k]) : bySpan.set(span[k], [node[k]]);
+  return bySpan;
 }

@@ -7,7 +7,7 @@ const graph = decoded(graphMessage({ devices: 4, layers: 3 }));
 const spans = new Spans(decoded(sampleMessage({ devices: 4, layers: 3 })), graph);
 
 // Spans by hand: [start, end, collective].
-const made = (rows, more = {}) =>
+const spansOf = (rows, more = {}) =>
   new Spans({
     step: 1,
     seconds: 100e-6,
@@ -41,7 +41,7 @@ test("waits are spans of their own: no node, no longest op, and what they wait f
     assert.deepEqual(waiting.nodes(i), []);
     assert.deepEqual(waiting.devicesOf(i), [waiting.device(i)]);
   }
-  const all = made(
+  const all = spansOf(
     [
       [0, 90],
       [0, 10],
@@ -97,19 +97,19 @@ test("a collective that not all devices take part in names those that do", () =>
 });
 
 test("the longest op is no collective", () => {
-  const found = made([
+  const mixed = spansOf([
     [0, 10],
     [10, 30],
     [30, 90, 1],
   ]);
-  assert.equal(found.longest(), 1);
-  assert.equal(made([[0, 9, 1]]).longest(), -1);
-  assert.equal(made([]).longest(), -1);
+  assert.equal(mixed.longest(), 1);
+  assert.equal(spansOf([[0, 9, 1]]).longest(), -1);
+  assert.equal(spansOf([]).longest(), -1);
 });
 
 test("time that collectives share counts once", () => {
   assert.equal(
-    made([
+    spansOf([
       [0, 10, 1],
       [5, 20, 1],
       [30, 40, 1],
@@ -120,7 +120,7 @@ test("time that collectives share counts once", () => {
   );
   assert.equal(
     covered(
-      made([
+      spansOf([
         [10, 20],
         [0, 5],
       ]),
@@ -131,7 +131,7 @@ test("time that collectives share counts once", () => {
 });
 
 test("a step lasts at least as long as its spans", () => {
-  assert.equal(made([[0, 250]]).duration, 250);
-  assert.equal(Math.round(made([[0, 10]]).duration), 100);
-  assert.ok(made([], { seconds: 0 }).duration > 0);
+  assert.equal(spansOf([[0, 250]]).duration, 250);
+  assert.equal(Math.round(spansOf([[0, 10]]).duration), 100);
+  assert.ok(spansOf([], { seconds: 0 }).duration > 0);
 });
