@@ -17,13 +17,12 @@ import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, Unavailable
 from workbench.parallel.servers.transports.credentials import Credentials, credentials, require_protection
-from workbench.parallel.servers.transports.shared import LONG, SharedInbox, SharedOutbox, is_beside
+from workbench.parallel.servers.transports.shared import BESIDE, LONG, SharedInbox, SharedOutbox, is_beside, telling
 from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 
 _SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
 _SHOWN = "authorization"
-_BESIDE = "beside"  # a field of questions: who asks sees memory of the server
 _RETRIES = 4  # after the server was reached once
 _FIRST_PAUSE = 0.1  # seconds; every further one is twice as long
 _LOOK = 0.5  # seconds between looks at whether who asks is still there
@@ -147,7 +146,7 @@ class _GrpcQuestion(Question):
         self.answered = threading.Event()
 
     def answer(self, frame: Message) -> None:
-        self.data = _sent(frame, self._outbox if self.frame.fields.get(_BESIDE) else None)
+        self.data = _sent(telling(frame, self.frame), self._outbox if self.frame.fields.get(BESIDE) else None)
         self.answered.set()
 
 
@@ -183,7 +182,7 @@ class GrpcConnection(Connection):
     def start(self, frame: Message, seconds: float) -> Reply:
         if not self._is_beside:
             return _GrpcReply(self, frame, encoded(frame), seconds)
-        told = frame._replace(fields={**frame.fields, _BESIDE: True})
+        told = frame._replace(fields={**frame.fields, BESIDE: True})
         return _GrpcReply(self, told, _sent(told, self._outbox), seconds)
 
     def call(self, data: bytes, seconds: float) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.errors import InvalidArgument, PeerTimeout
 from workbench.parallel.servers.transports.buffers import Buffers, Outbox
 from workbench.parallel.servers.transports.process import is_gone
-from workbench.parallel.servers.transports.shared import SharedInbox, is_beside
+from workbench.parallel.servers.transports.shared import BESIDE, SharedInbox, is_beside, telling
 from workbench.runtime.comm.mpi.peers import Pause
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
@@ -41,7 +41,6 @@ class MpiListener(Listener):
         self._comm, self._crowded = comm, crowded
         self._outbox, self._inbox, self._shared = Outbox(), Buffers(), SharedInbox()
         self._processes: dict[int, Message] = {}  # what ranks have told of themselves
-        self._beside: set[int] = set()  # ranks that see memory of this process
 
     def receive(self, seconds: float) -> Question | None:
         came = _next(self._comm, _any_source(), _ASK, seconds, self._crowded, self._inbox)
@@ -57,12 +56,11 @@ class MpiListener(Listener):
             return None
         if "pid" in frame.fields:
             self._processes[source] = frame
-            self._beside = self._beside - {source} | ({source} if is_beside(frame) else set())
         return _MpiQuestion(self, source, frame)
 
-    def send(self, frame: Message, rank: int) -> None:
+    def send(self, frame: Message, rank: int, is_beside: bool) -> None:
         """Begin to send an answer."""
-        self._outbox.send(self._comm, frame, rank, _ANSWER, rank in self._beside)
+        self._outbox.send(self._comm, frame, rank, _ANSWER, is_beside)
 
     def close(self) -> None:
         """Wait for those who are there to take their answers."""
@@ -80,8 +78,10 @@ class _MpiQuestion(Question):
         self._listener, self._source, self.frame = listener, source, frame
 
     def answer(self, frame: Message) -> None:
-        numbered = {**frame.fields, _NUMBER: self.frame.fields.get(_NUMBER)}
-        self._listener.send(frame._replace(fields=numbered), self._source)
+        asked = self.frame.fields
+        told = telling(frame, self.frame)
+        numbered = told._replace(fields={**told.fields, _NUMBER: asked.get(_NUMBER)})
+        self._listener.send(numbered, self._source, bool(asked.get(BESIDE)))
 
 
 class MpiConnection(Connection):
@@ -102,7 +102,8 @@ class MpiConnection(Connection):
 
     def start(self, frame: Message, seconds: float) -> Reply:
         number = next(self._numbers)
-        numbered = frame._replace(fields={**frame.fields, _NUMBER: number})
+        beside = {BESIDE: True} if self._is_beside else {}
+        numbered = frame._replace(fields={**frame.fields, **beside, _NUMBER: number})
         self._outbox.send(self.comm, numbered, self.rank, _ASK, self._is_beside)
         return _MpiReply(self, number, frame.kind, seconds)
 

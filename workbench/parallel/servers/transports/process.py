@@ -23,12 +23,12 @@ def is_gone(told: Message) -> bool:
 
 
 def is_open_to_us(told: Message) -> bool:
-    """Whether the process that told of itself is on this machine, and this one may look at what it has open."""
+    """Whether the process that told of itself is this user's, on this machine, and this one may look at its files."""
     pid = told.fields.get("pid")
     if type(pid) is not int or told.fields.get("host") != _here():
         return False
     try:
-        return bool(os.readlink(f"/proc/{pid}/ns/pid"))
+        return bool(os.readlink(f"/proc/{pid}/ns/pid")) and os.stat(f"/proc/{pid}").st_uid == os.geteuid()
     except OSError:
         return False
 
