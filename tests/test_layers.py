@@ -65,6 +65,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
     "runtime": ("", "storage", "words", "reach", "kernels", "native", "comm", "servers"),
     "runtime.comm": ("", "mpi"),
+    "runtime.comm.mpi": ("memory", "exchange", ""),
     "runtime.reach": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "runtime.kernels": ("", "tensor", "math", "random", "conv", "nn", "loss", "index", "tape"),
     "executors": (

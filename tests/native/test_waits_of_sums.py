@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.native.one_row import kernels, run_tape
-from workbench.runtime.comm.mpi.window import SharedSegment, Word, label_of
+from workbench.runtime.comm.mpi.memory.window import SharedSegment, Word, label_of
 from workbench.runtime.comm.sum_row import SumRow
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape

@@ -23,7 +23,7 @@ _TRAINS = textwrap.dedent(
     + """
     import shutil, zlib
     from pathlib import Path
-    from workbench.runtime.comm.mpi.window import Window, Word
+    from workbench.runtime.comm.mpi.memory.window import Window, Word
 
     how, starts = os.environ["HOW"], os.environ.get("WORKBENCH_STARTS", "0")
 

@@ -16,7 +16,7 @@ _SURVIVE = ("--with-ft", "ulfm")  # mpiexec lets the others live
 _KILLED = """
     import zlib
     from pathlib import Path
-    from workbench.runtime.comm.mpi.window import Window, Word
+    from workbench.runtime.comm.mpi.memory.window import Window, Word
 
     folder, killed, word, is_behind = Path(sys.argv[1]), int(sys.argv[2]), Word[sys.argv[3]], sys.argv[4] == "behind"
     publish = Window.publish

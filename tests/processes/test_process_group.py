@@ -232,7 +232,7 @@ def test_behind_a_fence_machines_see_what_each_other_has_published() -> None:
         """
         import numpy as np
         from workbench.runtime.comm.mpi.world import world
-        from workbench.runtime.comm.mpi.window import Word
+        from workbench.runtime.comm.mpi.memory.window import Word
 
         group = world()
         window, told = group.channel.window, np.empty(1, np.int64)

@@ -87,8 +87,8 @@ def test_a_step_of_trainers_needs_no_python_between_its_ops_or_for_the_vote() ->
     job = run_ranks(
         _STEPS
         + """
-    from workbench.runtime.comm.mpi.channel import Channel
-    from workbench.runtime.comm.mpi.vote import Ballot
+    from workbench.runtime.comm.mpi.exchange.channel import Channel
+    from workbench.runtime.comm.mpi.exchange.vote import Ballot
 
     calls = []
     for owner, name in ((Channel, "start"), (Channel, "exchange"), (Channel, "until"), (Ballot, "agree")):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.runtime.comm.mpi import leftovers
-from workbench.runtime.comm.mpi.leftovers import remove_leftovers
+from workbench.runtime.comm.mpi.memory import leftovers
+from workbench.runtime.comm.mpi.memory.leftovers import remove_leftovers
 
 NAMES = [
     "sm_segment.vm.0.ef9d0001.1",

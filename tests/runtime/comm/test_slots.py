@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.native.one_row import kernels
-from workbench.runtime.comm.mpi.slots import put
+from workbench.runtime.comm.mpi.memory.slots import put
 from workbench.runtime.words.window import PASSED
 
 

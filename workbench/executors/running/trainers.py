@@ -23,9 +23,9 @@ from workbench.framework.values.dtype import as_dtype
 from workbench.graph.settings import Settings
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.comm.mpi.devices import MpiCommunicator
+from workbench.runtime.comm.mpi.exchange.vote import Ballot
 from workbench.runtime.comm.mpi.group import ProcessGroup
 from workbench.runtime.comm.mpi.lending import lent_groups
-from workbench.runtime.comm.mpi.vote import Ballot
 from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 _COMPARED, _COMPARED_AGAIN = 16, 1024  # parameters are compared at steps 16, 32, 64 …, and then at every 1024th

@@ -20,7 +20,7 @@ from workbench.parallel.launch.begun import begun_by
 from workbench.parallel.launch.mpiexec import environment
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Failure, Room
-from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.comm.mpi.memory.peers import state_of
 
 GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
 LAST_WORK = 30.0  # seconds servers have for what they still keep, when a trainer was killed and none is left

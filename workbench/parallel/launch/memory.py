@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from workbench.runtime.comm.mpi.leftovers import SHARED, remove_leftovers
+from workbench.runtime.comm.mpi.memory.leftovers import SHARED, remove_leftovers
 
 _PREFIX, _LOCK = "workbench-memory-", "owner"
 _BEGINNING = 60.0  # seconds a folder may be there without its lock

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.parallel.launch.memory import JobMemory
-from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.comm.mpi.memory.peers import state_of
 
 LENGTH_BYTES = 8  # of the length of a task
 

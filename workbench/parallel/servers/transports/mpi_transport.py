@@ -18,7 +18,7 @@ from workbench.errors import InvalidArgument, PeerTimeout
 from workbench.parallel.servers.transports.buffers import Buffers, Outbox
 from workbench.parallel.servers.transports.process import is_gone
 from workbench.parallel.servers.transports.shared import BESIDE, SharedInbox, is_beside, telling
-from workbench.runtime.comm.mpi.peers import Pause
+from workbench.runtime.comm.mpi.memory.peers import Pause
 from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 

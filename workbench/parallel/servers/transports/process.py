@@ -7,7 +7,7 @@ import socket
 from functools import cache
 from pathlib import Path
 
-from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.comm.mpi.memory.peers import state_of
 from workbench.runtime.servers.messages import Message
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument
 from workbench.parallel.servers.transports.process import is_open_to_us
-from workbench.runtime.comm.mpi.peers import state_of
+from workbench.runtime.comm.mpi.memory.peers import state_of
 from workbench.runtime.servers.messages import MAX_BYTES, Message, decoded, written
 
 LONG = 1 << 15  # bytes from which on it takes longer to send them than both sides to speak of a file

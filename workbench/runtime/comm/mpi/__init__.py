@@ -1,7 +1,7 @@
 """Processes that MPI has started: what they exchange, on the memory that those of a machine share.
 
-`group` is what others use, `devices` the communicator on it, `vote` how all of them decide together. Beneath:
-`channel` (what has been started, in order), `rounds` (what it does), `messages` (from one process to another),
-`peers` (whether they are there), `window` (the memory). Where there are several machines, `nodes`
-says who is where, and `relay` keeps up copies of that memory between them.
+`group` is what others use, `devices` the communicator on it, `world` the group of all processes; `lending` gives out
+groups that lie idle, `rings` and `clocks` are built of what a group can do. Beneath, along the way of a message:
+`exchange` (what is started, in which order, what goes into slots and comes out of them) and `memory` (where the slots
+are, who shares them).
 """

@@ -16,9 +16,9 @@ from workbench.errors import PreconditionNotMet
 from workbench.framework.values.rows import Rows
 from workbench.runtime.comm.base import RESET_PATIENCE, Communicator, Handle, PreparedCollective
 from workbench.runtime.comm.local import LocalCommunicator
-from workbench.runtime.comm.mpi.channel import CollectiveRun
+from workbench.runtime.comm.mpi.exchange.channel import CollectiveRun
+from workbench.runtime.comm.mpi.exchange.rounds import Copying, Folding, Rounds, Source, Taking
 from workbench.runtime.comm.mpi.group import ProcessGroup
-from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
 from workbench.runtime.comm.overlap import require_apart, same_memory
 from workbench.runtime.comm.request import (
     ALL_GATHER,

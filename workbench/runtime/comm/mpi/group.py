@@ -35,11 +35,11 @@ import numpy as np
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.values.dtype import as_dtype
 from workbench.runtime.comm.base import RESET_PATIENCE
-from workbench.runtime.comm.mpi.channel import Channel, CollectiveRun
-from workbench.runtime.comm.mpi.messages import Messages, Receipt
-from workbench.runtime.comm.mpi.relay import begin_relaying
-from workbench.runtime.comm.mpi.rounds import Copying, Folding, Rounds, Source, Taking
-from workbench.runtime.comm.mpi.window import Window
+from workbench.runtime.comm.mpi.exchange.channel import Channel, CollectiveRun
+from workbench.runtime.comm.mpi.exchange.messages import Messages, Receipt
+from workbench.runtime.comm.mpi.exchange.rounds import Copying, Folding, Rounds, Source, Taking
+from workbench.runtime.comm.mpi.memory.relay import begin_relaying
+from workbench.runtime.comm.mpi.memory.window import Window
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
 from workbench.runtime.devices import processors
 

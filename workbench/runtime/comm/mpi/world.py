@@ -10,9 +10,9 @@ from typing import Any
 from workbench.errors import Unavailable
 from workbench.runtime.comm.mpi.assembly import assemble
 from workbench.runtime.comm.mpi.group import PATIENCE, ProcessGroup, groups
-from workbench.runtime.comm.mpi.leftovers import remove_leftovers
-from workbench.runtime.comm.mpi.relay import end_relaying
-from workbench.runtime.comm.mpi.window import Word
+from workbench.runtime.comm.mpi.memory.leftovers import remove_leftovers
+from workbench.runtime.comm.mpi.memory.relay import end_relaying
+from workbench.runtime.comm.mpi.memory.window import Word
 
 _LAST_WORDS = 2.0  # seconds other machines have for hearing why the job ends
 _STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")

@@ -1,7 +1,7 @@
 """Sums over the processes that share a window, and their vote on a step, without a way back to Python.
 
 A process tells how far it has come by the words of its segment, and by nothing else: what is begun here Python may go
-on with, and the other way round (`runtime.comm.mpi.channel`, where it is said what the words mean).
+on with, and the other way round (`runtime.comm.mpi.exchange.channel`, where it is said what the words mean).
 """
 
 from __future__ import annotations

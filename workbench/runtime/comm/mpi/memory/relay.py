@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import Unavailable
-from workbench.runtime.comm.mpi.peers import STATES
-from workbench.runtime.comm.mpi.window import Window, Word
+from workbench.runtime.comm.mpi.memory.peers import STATES
+from workbench.runtime.comm.mpi.memory.window import Window, Word
 from workbench.runtime.words.window import LABEL_BYTES, REASON_BYTES, SLOTS
 
 _TAG = 1

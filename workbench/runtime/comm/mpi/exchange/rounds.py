@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.runtime.comm.mpi.slots import put
-from workbench.runtime.comm.mpi.window import Window, label_of
+from workbench.runtime.comm.mpi.memory.slots import put
+from workbench.runtime.comm.mpi.memory.window import Window, label_of
 from workbench.runtime.words.window import SLOT_BYTES, SLOTS
 
 Views = list[list[np.ndarray]]  # by rank and piece: a stretch of what lies in a slot

@@ -17,9 +17,9 @@ import numpy as np
 
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
-from workbench.runtime.comm.mpi.peers import Pause
-from workbench.runtime.comm.mpi.rounds import Rounds
-from workbench.runtime.comm.mpi.window import Window, Word
+from workbench.runtime.comm.mpi.exchange.rounds import Rounds
+from workbench.runtime.comm.mpi.memory.peers import Pause
+from workbench.runtime.comm.mpi.memory.window import Window, Word
 from workbench.runtime.native.control import lines
 from workbench.runtime.words import window as words
 from workbench.runtime.words.window import SLOTS

@@ -26,8 +26,8 @@ from zlib import crc32
 
 import numpy as np
 
-from workbench.runtime.comm.mpi.nodes import NodeLayout
-from workbench.runtime.comm.mpi.peers import STATES, state_of
+from workbench.runtime.comm.mpi.memory.nodes import NodeLayout
+from workbench.runtime.comm.mpi.memory.peers import STATES, state_of
 from workbench.runtime.words import window as words
 from workbench.runtime.words.window import DATA, LABEL_BYTES, LABELS, SEGMENT_BYTES, SLOT_BYTES, SLOTS
 

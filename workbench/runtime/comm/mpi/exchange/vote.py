@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 
-from workbench.runtime.comm.mpi.channel import Channel
-from workbench.runtime.comm.mpi.window import Word
+from workbench.runtime.comm.mpi.exchange.channel import Channel
+from workbench.runtime.comm.mpi.memory.window import Word
 from workbench.runtime.words import window as words
 
 _TITLE = "the vote on the step"

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument
 from workbench.runtime.comm.base import Handle
-from workbench.runtime.comm.mpi.channel import Channel
+from workbench.runtime.comm.mpi.exchange.channel import Channel
 from workbench.runtime.comm.request import form, refusal
 
 _HEAD_BYTES = 128  # bytes that follow, then shape and dtype in words
