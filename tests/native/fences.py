@@ -32,7 +32,7 @@ from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.reach.table import reach_of
 
 PAGE = mmap.PAGESIZE
-APART = {"wait", "signal", "block", "look_up", "hand_in", "sum_processes"}  # between threads, or processes
+APART = {"wait", "signal", "block", "unless", "look_up", "hand_in", "sum_processes"}  # between threads, or processes
 APART |= {"repeat", "go_back", "choose", "keep", "give_back"}  # walk other tapes, or go where loops keep things
 MOST = 60  # rows of a kernel
 

@@ -225,6 +225,19 @@ def test_a_block_is_done_once_in_a_step() -> None:
     assert out.tolist() == [6, 6] and flag[0] > taken
 
 
+def test_a_row_inside_unless_is_run_in_steps_in_which_the_flag_is_not_up() -> None:
+    control, flag = Control(kernels()), lines(8)
+    x, out, behind = np.ones((2, 3), F), np.zeros(2, F), np.zeros(2, F)
+    tape = Tape(kernels())
+    tape.unless(flag, control.array, lambda: tape.row("sum_rows", x, out, 2, 3, 1))
+    tape.row("sum_rows", x, behind, 2, 3, 1)
+    assert run_under(control, tape) == 0 and out.tolist() == [3, 3]
+    flag[0], x[:] = control.step, 2
+    assert run_under(control, tape, begin=False) == 0
+    assert out.tolist() == [3, 3] and behind.tolist() == [6, 6]
+    assert run_under(control, tape) == 0 and out.tolist() == [6, 6]
+
+
 def run_under(control: Control, tape: Tape, begin: bool = True) -> int:
     """Run a tape in a step of this control, a new one or the same."""
     if begin:

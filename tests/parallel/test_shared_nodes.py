@@ -195,6 +195,29 @@ def test_what_late_results_are_made_of_is_kept_for_a_few_of_them_only() -> None:
     assert sizes[1] - sizes[0] < 10 * rows * 32 * 4
 
 
+@pytest.mark.usefixtures("undivided")
+def test_where_no_helper_is_there_nothing_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not made where it is left stays missing here, so that a step would wait for it in vain."""
+    finish = team.Team.finish
+
+    def only_wait(self: team.Team, late: team.LateRow) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(team.Team, "_make", lambda *_: None)
+            finish(self, late)
+
+    monkeypatch.setattr(team.Team, "finish", only_wait)
+    monkeypatch.setattr(TeamTrial, "begin", lambda self, _: setattr(self, "together", False))
+    results, seen = [], {"x": batch(16)["x"]}
+    for count in (1, 3):
+        strategy = static.ExecutionStrategy()
+        strategy.num_threads, strategy.timeout = count, 5.0
+        model = layers(12, wb.optimizer.SGD(0.01)).start()
+        exe = model.parallel(1, exec_strategy=strategy)
+        results.append([bits(exe.run([model.loss], feed=seen)) for _ in range(4)] + [held(exe, model.main)])
+    assert results[0] == results[1]
+    assert binding_of(exe, [model.loss.name], seen).plan.shares.late
+
+
 @pytest.mark.parametrize("row", [0, 199])
 def test_an_error_in_a_block_names_the_op_and_leaves_everything_as_it_was(row: int) -> None:
     """The first block is the caller's thread's, the last one that of another."""

@@ -79,8 +79,20 @@ class Tape:
         Args:
             flag: tells that it is done, and who has taken it. write: adds the row that is run.
         """
+        self._around("block", flag, control, write)
+
+    def unless(self, flag: np.ndarray, control: np.ndarray, write: Callable[[], None]) -> None:
+        """Add a row that is run unless a flag is up.
+
+        Args:
+            write: adds the row that is run.
+        """
+        self._around("unless", flag, control, write)
+
+    def _around(self, kernel: str, flag: np.ndarray, control: np.ndarray, write: Callable[[], None]) -> None:
+        """Add a row with one inside it."""
         begin = len(self.words)
-        self.row("block", flag, control)
+        self.row(kernel, flag, control)
         write()
         self.words[begin + ROW_LENGTH] = len(self.words) - begin
 

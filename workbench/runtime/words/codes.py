@@ -16,7 +16,8 @@ ELSEWHERE = 8  # what another process has to do with it is Python's to look afte
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
 
-# A row that one of several threads runs: where the row inside it begins; where beside its flag is who has taken it
+# A row that one of several threads runs, or that depends on a flag: where the row inside it begins; where beside its
+# flag is who has taken it
 BLOCK_HEAD, BLOCK_TAKEN = 4, 1
 
 # The state of one thread's program (int64 words)

@@ -5,7 +5,9 @@ on tapes of their own: whoever comes to a block first does it. The others wait u
 it goes on when all blocks are done; if no other thread gets a processor, it does them all itself.
 
 Rows that make late results are left to the others, while the leader goes on. When somebody reads such a result, or a
-few more have been left, it is due: then the leader waits for it, or makes it, if nobody has begun to.
+few more have been left, it is due: then the leader waits for it, or makes it, if nobody has begun to. Where the helper
+is not there, or has not come to what was left to it before, the leader makes it at once, while what it is made of is
+still in the caches.
 """
 
 from __future__ import annotations
@@ -89,12 +91,15 @@ class LateRow(NamedTuple):
 
     Attributes:
         row: of the plan. value: the result. done: tells that it is there. write: writes the row to a tape.
+        helper: whose it is. reached: tells that it has come to the row.
     """
 
     row: Row
     value: Value
     done: NativeFlag
     write: Write
+    helper: Helper
+    reached: NativeFlag
 
 
 class Team:
@@ -221,17 +226,21 @@ class Team:
         return self._shares.due.get(row.node)
 
     def leave(self, row: Row, value: Value, kernel: str, arguments: Sequence[Any]) -> None:
-        """Leave a row of the tape to a helper; what it reads is there.
+        """Leave a row of the tape to a helper, if that is there; what it reads is there.
 
         Args:
             value: the result that it makes, all of it.
         """
         self.join()
         begin, done = self._make_flag("the thread it helps"), self._make_flag("a late result of another thread")
-        late = LateRow(row, value, done, partial(_write_row, kernel, arguments))
-        self._leader.row("signal", begin.array, self._control)
         helper = self._helpers[len(self._left) % len(self._helpers)]
+        reached = self._make_flag("a thread that helps")
+        late = LateRow(row, value, done, partial(_write_row, kernel, arguments), helper, reached)
+        before = next((other for other in reversed(self._left) if other.helper is helper), late)
+        self._leader.row("signal", begin.array, self._control)
+        self._leader.unless(before.reached.array, self._control, partial(self._make, late))
         helper.begin((row,))
+        helper.tape.row("signal", reached.array, self._control)
         helper.tape.row("wait", begin.array, self._control)
         helper.scratch.restart()
         helper.tape.block(done.array, self._control, partial(late.write, helper.tape, helper.memory))
@@ -241,9 +250,13 @@ class Team:
     def finish(self, late: LateRow) -> None:
         """Have a late result, by making it if no helper has begun to."""
         self.join()
-        self._leader.block(late.done.array, self._control, partial(late.write, self._leader, None))
+        self._make(late)
         self._leader.row("wait", late.done.array, self._control)
         self._finished.append(self.late.pop(late.value))
+
+    def _make(self, late: LateRow) -> None:
+        """Have the leader make a late result, if nobody has begun to."""
+        self._leader.block(late.done.array, self._control, partial(late.write, self._leader, None))
 
     def segments(self, by_numpy: Callable[[Row], Any]) -> list[Segment]:
         """What the helpers run, one piece each of those that have anything to do."""

@@ -122,6 +122,18 @@ def block(row):
     return status
 
 
+@kernel(ROW)
+def unless(row):
+    """Run the row inside this one, unless a flag is up in this step.
+
+    Its words: the flag, `control`, and the row inside.
+    """
+    if atomic_load(row[ROW_ARGUMENTS]) >= ints(row[ROW_ARGUMENTS + 1])[STEP]:
+        return DONE
+    inside = address_of(row) + 8 * BLOCK_HEAD
+    return call_row(ints(inside)[ROW_KERNEL], inside)
+
+
 @kernel()
 def look_up():
     """Come back to Python for a moment, where Ctrl-C is answered."""

@@ -24,6 +24,12 @@ def block(flag: Any, control: Any) -> Any:
     return (0, 0, WORD * (BLOCK_TAKEN + 1)), (1, 0, WORD * CONTROL_WORDS)
 
 
+@reaches_of_words
+def unless(flag: Any, control: Any) -> Any:
+    """The row inside it is looked at like any other."""
+    return (0, 0, WORD), (1, 0, WORD * CONTROL_WORDS)
+
+
 @reaches()
 def look_up() -> Any:
     return ()
