@@ -107,7 +107,7 @@ def _try(mutant: Mutant, copies: queue.SimpleQueue[Copy], heard: Ran) -> Verdict
         return EXPLAINED, mutant.reason
     tests = mutant.reached_by(heard.passed)
     if not tests:
-        return SURVIVED, "no test of its area reaches the function"
+        return SURVIVED, "its area has no test that passes"
     limit = _PATIENCE + 3 * sum(heard.passed[test][0] for test in tests)
     copy = copies.get()
     try:

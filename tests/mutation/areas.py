@@ -180,6 +180,7 @@ AREAS = (
             "tests/executors/test_threads.py",
             "tests/framework/program/test_program.py",
             "tests/parallel/rules/test_rules_errors.py",
+            "tests/parallel/rules/test_rules_fetch.py",
             "tests/parallel/failures/test_guards.py",
             "tests/parallel/failures/test_transactions.py",
         ),

@@ -38,12 +38,16 @@ class Mutant:
         return replace(self, tests=tuple(tests))
 
     def reached_by(self, passed: Mapping[str, tuple[float, frozenset[str]]]) -> list[str]:
-        """The tests that call its function: the likeliest file first, of a file the quickest first."""
+        """The tests that call its function: the likeliest file first, of a file the quickest first.
+
+        What no test calls is called where its module is imported, if at all: any test may notice.
+        """
+        everywhere = not any(self.change.function in reached for _, reached in passed.values())
         rank = {name.split("::")[0]: number for number, name in reversed(list(enumerate(self.tests)))}
         ranked = [
             (rank[file], seconds, test)
             for test, (seconds, reached) in passed.items()
-            if (file := test.split("::")[0]) in rank and self.change.function in reached
+            if (file := test.split("::")[0]) in rank and (everywhere or self.change.function in reached)
         ]
         return [test for _, _, test in sorted(ranked)]
 

@@ -9,6 +9,7 @@ import pytest
 
 from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.tensor import LoDTensor, Moves
+from workbench.runtime.undisturbed import in_one_call
 
 
 @pytest.fixture(params=["alone", "in a bucket"])
@@ -35,6 +36,13 @@ def test_another_one_gets_storage_of_its_own(tensor: LoDTensor, new: np.ndarray)
     assert tensor.array is not storage and tensor.array is not new and tensor.bucket is None
     assert tensor.array.shape == new.shape and tensor.dtype.numpy == new.dtype
     assert (tensor.version, tensor.generation) == (version + 1, generation + 1) and Moves.count > moves
+
+
+def test_every_change_counts_on_whichever_way_it_comes(tensor: LoDTensor) -> None:
+    for new in (np.ones((2, 3)), np.ones((3, 2)), np.ones((3, 2), np.float32)):
+        version = tensor.version
+        in_one_call(tensor.setting(new))
+        assert tensor.version == version + 1 and tensor.array is not new and tensor.array.tolist() == new.tolist()
 
 
 def test_a_change_of_a_whole_bucket_counts_for_each_member() -> None:

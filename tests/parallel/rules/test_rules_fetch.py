@@ -1,6 +1,7 @@
 """ParallelExecutor: fetches (rules X-40 … X-47)."""
 
 import inspect
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,17 @@ def test_x_43_per_fetch_and_device():
     fetched = unmerged(model, FOUR, [model.loss, W])()
     assert [len(per_device) for per_device in fetched] == [2, 2]
     assert [f.shape for f in fetched[0]] == [(1,), (1,)] and [f.shape for f in fetched[1]] == [(1, 2), (1, 2)]
+
+
+def test_x_43_after_steps_whose_results_were_merged():
+    model = line(width=2).start()
+    program = static.CompiledProgram(model.main).with_data_parallel(
+        loss_name=model.loss.name, places=static.cpu_places(2)
+    )
+    with static.scope_guard(model.scope):
+        step = partial(static.Executor().run, program, feed=FOUR, fetch_list=[model.loss])
+        assert [step()[0].shape for _ in range(4)] == [(2,)] * 4
+        assert [[loss.shape for loss in step(return_merged=False)[0]] for _ in range(2)] == [[(1,), (1,)]] * 2
 
 
 @pytest.mark.parametrize("strategy", [None, reduce_mode()], ids=["AllReduce", "Reduce"])
