@@ -110,6 +110,18 @@ def test_what_is_pushed_and_pulled_stands_beside_a_server(dashboard: Any, cut: f
     )
 
 
+def test_the_names_of_several_servers_are_told_over_their_lane(dashboard: Any, cut: fluid.Program) -> None:
+    dashboard.receive(packed(wb.ssa(cut).messages["graph"]))
+    stage = dashboard.page.locator(".wb-graph .wb-g-stage")
+    told = {}
+    for text in stage.locator(".wb-g-rail text:visible").all():
+        box = text.bounding_box()
+        dashboard.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        told[text.text_content()] = stage.get_attribute("title")
+    assert f"several servers: {', '.join(ENDPOINTS)}" in told.values(), told
+    assert not told["forward"]
+
+
 def test_a_graph_without_servers_after_one_with_them(dashboard: Any, cut: fluid.Program) -> None:
     message = wb.ssa(cut).messages["graph"]
     dashboard.receive(packed(message))

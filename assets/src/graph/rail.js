@@ -8,7 +8,8 @@ import { RAIL } from "./camera.js";
 const LEAST = 11; // pixels of height for a name
 const LINE = 12;
 
-// Texts with their place in the scene: {text, y, height, strong, below: lines of text above it that are not strong}.
+// Texts with their place in the scene: {text, y, height, strong, below: lines of text above it that are not strong,
+// whole: what is said of it where the pointer is over it, if that is more than the text}.
 export function railTexts({ devices, lanes, shared, among, items }, model) {
   const texts = devices.flatMap((band) => [
     ...(band.device < model.firstServer
@@ -17,13 +18,22 @@ export function railTexts({ devices, lanes, shared, among, items }, model) {
   ]);
   const collective = items.some((item) => item.kind === COLLECTIVE);
   const between = named(lanes[shared], collective ? "collectives" : "fetches");
-  return [...texts, ...between, ...(model.servers.length ? named(lanes[among], "several servers") : [])];
+  return [...texts, ...between, ...(model.servers.length ? severalServers(lanes[among], items, model) : [])];
+}
+
+// Which ones they are has no room beside the lane.
+function severalServers(lane, items, model) {
+  const nodes = items.filter((item) => item.lane === model.among).flatMap((item) => item.nodes);
+  const met = new Set(nodes.flatMap((node) => Array.from(model.toward.of(node))));
+  const names = model.servers.filter((_, server) => met.has(server)).map(({ name }) => name);
+  const whole = `several servers: ${names.join(", ")}`;
+  return named(lane, "several servers").map((text) => ({ ...text, whole }));
 }
 
 const roles = (lanes, band) =>
   KINDS.slice(0, COLLECTIVE).flatMap((text, kind) => named(lanes[COLLECTIVE * band.device + kind], text));
 
-const title = (text, { y, height }) => ({ text, y, height, strong: true });
+const title = (text, { y, height }, whole = text) => ({ text, y, height, strong: true, whole });
 
 // The name of a server, its port on a line of its own if need be, and what a step pushes to it and pulls from it.
 function server({ name, pushed, pulled }, band) {
@@ -32,7 +42,7 @@ function server({ name, pushed, pulled }, band) {
   const texts = [own, pushed >= 0 ? `↑ ${bytes(pushed)}` : null, pulled >= 0 ? `↓ ${bytes(pulled)}` : null];
   const { y, height } = band;
   const lines = texts.filter(Boolean).map((text, below) => ({ text, y, height, strong: false, below }));
-  return [title(host, band), ...lines];
+  return [title(host, band, name), ...lines];
 }
 
 const cut = (name) => railText({ text: name, strong: true }) !== name;
@@ -47,6 +57,16 @@ export function railPlace({ y, height, strong, below = 0 }, camera) {
 }
 
 export const railText = ({ text, strong }) => shortened(text, RAIL - 8, strong ? 6.8 : 5.6);
+
+// What is said of the text at this place of the screen: names that are cut short, and servers that are not named.
+export function railWords(scene, model, camera, px, py) {
+  if (px >= RAIL) return "";
+  const there = railTexts(scene, model).find((text) => {
+    const y = text.whole ? railPlace(text, camera) : null;
+    return y !== null && py > y - LINE && py < y + 4;
+  });
+  return there?.whole ?? "";
+}
 
 export function svgRail() {
   const back = s("rect", { class: "wb-g-railback", x: 0, y: 0, width: RAIL - 2 });

@@ -10,6 +10,7 @@ import { scaledFor } from "./heat.js";
 import { describeItem, Look } from "./look.js";
 import { Overview } from "./overview.js";
 import { Overlay } from "./overlay.js";
+import { railWords } from "./rail.js";
 import { SvgDrawing } from "./svg.js";
 
 const SVG_ITEMS = 500; // above that elements are too slow
@@ -225,8 +226,8 @@ export class View {
       },
       fit: () => this.fit(),
       click: (x, y) => this.click(this.under(x, y)),
-      hover: (x, y) => this.hovers(this.under(x, y)),
-      leave: () => this.hovers(null),
+      hover: (x, y) => this.hovers(this.under(x, y), x, y),
+      leave: () => this.hovers(null, Infinity, Infinity),
       arrow: (key) => this.arrow(key),
       enter: (event) => this.enter(event.target),
       collapse: () => this.collapse(),
@@ -247,12 +248,13 @@ export class View {
     else this.select(item.node);
   }
 
-  hovers(target) {
+  hovers(target, x, y) {
     const at = target?.item ?? -1;
+    if (at < 0 && this.scene) this.stage.title = railWords(this.scene, this.model, this.camera, x, y);
     this.stage.classList.toggle("wb-g-over", target !== null);
     if (at === this.hover) return;
     this.hover = at;
-    this.stage.title = at < 0 ? "" : describeItem(this.model, this.scene, at);
+    if (at >= 0) this.stage.title = describeItem(this.model, this.scene, at);
     this.draw();
   }
 
