@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -130,6 +131,71 @@ def test_where_kernels_do_not_do_a_shared_update_it_is_done_once(monkeypatch: py
         np.testing.assert_allclose(
             np.frombuffer(by_numpy[key], np.float32), np.frombuffer(bits, np.float32), rtol=2e-5, atol=1e-6
         )
+
+
+class Interrupting(wb.optimizer.lr.LRScheduler):
+    """A constant rate; who asks for it, in the middle of a step, meets with `act`."""
+
+    act: Callable[[], Any] = staticmethod(lambda: None)
+
+    def get_lr(self) -> float:
+        return 0.1
+
+    def __call__(self) -> float:
+        self.act()
+        return super().__call__()
+
+
+def in_another_thread(act: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=act)
+    thread.start()
+    thread.join(20)
+
+
+@pytest.mark.parametrize("way", [lambda act: act(), in_another_thread], ids=["own", "other"])
+@pytest.mark.parametrize("device", [0, 1])
+def test_what_is_set_in_the_middle_of_a_step_takes_the_step_from_no_device(device: int, way: Any) -> None:
+    schedule = Interrupting()
+    model = wide(wb.optimizer.Momentum(schedule, 0.9)).start()
+    exe = model.parallel(2)
+    for step in range(3):
+        exe.run([], feed=batch(12, step))
+    before, bias = model.values(), exe.inspection.tensor("fc_1.b_0", device)
+    schedule.act = lambda: way(lambda: bias.set(np.full(64, 5, np.float32)))
+    exe.run([], feed=batch(12, 3))
+    for name in before.keys() - {"fc_1.b_0", schedule_name(model)}:
+        first, second = (exe.inspection.tensor(name, d).numpy().tobytes() for d in range(2))
+        assert first == second != before[name].tobytes(), name
+    assert np.all(abs(bias.numpy() - 5) < 1)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_what_another_thread_sets_between_two_steps_is_set_on_one_device(device: int) -> None:
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    tensors = [exe.inspection.tensor("fc_1.w_0", d) for d in range(2)]
+    value = tensors[0].numpy()
+    in_another_thread(lambda: tensors[device].set(value + 1))
+    assert [np.array_equal(t.numpy(), value + (d == device)) for d, t in enumerate(tensors)] == [True, True]
+
+
+def schedule_name(model: Model) -> str:
+    (name,) = model.main.lr_schedulers
+    return name
+
+
+def test_a_tensor_that_left_in_the_middle_of_a_step_stays_what_it_is() -> None:
+    schedule = Interrupting()
+    model = wide(wb.optimizer.Momentum(schedule, 0.9)).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    bias = exe.inspection.tensor("fc_1.b_0", 1)
+    schedule.act = lambda: bias.set(np.ones((2, 3), np.float32))
+    exe.run([], feed=batch(12))
+    exe.inspection.tensor("fc_1.w_0", 1).set(np.zeros((8, 64), np.float32))
+    assert bias.numpy().tolist() == [[1] * 3] * 2
+    assert memories(exe, 2) == 2 and np.any(model.value("fc_1.w_0"))
 
 
 def test_one_rate_for_all_or_memory_for_each() -> None:

@@ -40,7 +40,7 @@ def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValue
         if id(tensor) not in kept:
             tensor.part()
     for buckets in together:
-        share_memory(buckets)
+        share_memory(buckets, replicas.scopes[0].root)
 
 
 def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:

@@ -59,14 +59,20 @@ class Bucket:
         if self.common is not None:
             self.common.part()
 
+    def part_between_steps(self) -> None:
+        """The same, but in the middle of a step, which goes on where it is."""
+        if self.common is not None and not self.common.is_in_use():
+            self.common.part()
+
     def lying_in(self, array: np.ndarray, common: Any) -> list[Call]:
-        """C functions that have all members, which are there, lie in another array, one that holds the same values."""
+        """C functions that have all members that are left lie in another array, one that holds the same values."""
         views = self._views_of(array)
         parted = self.parted + (array is not self.array and common is None)
         fields = {"array": array, "views": views, "common": common, "parted": parted}
         calls: list[Call] = [partial(setattr, self, *field) for field in fields.items()]
         for tensor, view in zip(self.tensors, views, strict=True):
-            calls += tensor.showing(view)
+            if tensor.bucket is self:
+                calls += tensor.showing(view)
         return calls
 
     def is_intact(self) -> bool:

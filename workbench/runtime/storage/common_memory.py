@@ -2,19 +2,27 @@
 
 Nobody who looks at one of the tensors sees a difference. Before a single one is written the buckets are parted: each
 has memory of its own again, with the value it had. Commits that write right into the memory ask for that themselves.
+
+A step that is under way is bound to the memory, and would be lost on the devices that leave it. So memory stays one
+until the step is over, and what is written in the middle of it, by another thread or a schedule, comes to all devices.
 """
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
+from workbench.errors import Unavailable
 from workbench.runtime.storage.bucket import Bucket, aligned_zeros
 from workbench.runtime.storage.freed import give_back_freed
+from workbench.runtime.storage.scope import Scope
 from workbench.runtime.storage.tensor import Moves
-from workbench.runtime.undisturbed import in_one_call
+from workbench.runtime.undisturbed import hands, in_one_call
 
 _OFTEN = 3  # who has been parted so often stays alone: somebody keeps writing, and each time all of it is copied
 
@@ -24,14 +32,33 @@ class CommonMemory:
 
     Args:
         buckets: they hold the same bits in tensors of the same shapes; the memory of the first becomes that of all.
+        root: the scope whose lock a step on them holds.
     """
 
-    def __init__(self, buckets: Sequence[Bucket]) -> None:
+    def __init__(self, buckets: Sequence[Bucket], root: Scope) -> None:
         self._members = [weakref.ref(bucket) for bucket in buckets]
+        self._root = weakref.ref(root)
 
     def is_of(self, buckets: Sequence[Bucket]) -> bool:
         """Whether these buckets, and no others, lie here."""
         return list(map(id, self._living())) == list(map(id, buckets))
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """For a `with` body that writes to one of the tensors: no step begins in it; one that takes long goes on."""
+        root = self._root()
+        if root is None or threading.get_ident() in hands:
+            return nullcontext()
+        try:
+            return root.in_use(0.0)
+        except Unavailable:
+            return nullcontext()
+
+    def is_in_use(self) -> bool:
+        """Whether a step is under way, of this thread or another one."""
+        root = self._root()
+        if root is None or threading.get_ident() in hands:
+            return False
+        return not root.lock._is_owned() or (root.step is not None and root.step.is_in_the_middle)
 
     def part(self) -> None:
         """Give every bucket but the first memory of its own, with a copy of the value."""
@@ -54,8 +81,8 @@ def may_share(buckets: Sequence[Bucket]) -> bool:
     )
 
 
-def share_memory(buckets: Sequence[Bucket]) -> None:
-    """Have buckets that hold the same bits lie in the memory of the first, and no others with them.
+def share_memory(buckets: Sequence[Bucket], root: Scope) -> None:
+    """Have buckets of a scope that hold the same bits lie in the memory of the first, and no others with them.
 
     All tensors get another array, also those whose memory stays: what was bound to it is not to write there any more.
     """
@@ -64,7 +91,7 @@ def share_memory(buckets: Sequence[Bucket]) -> None:
         return
     for bucket in buckets:
         bucket.part()
-    array, common = buckets[0].array, CommonMemory(buckets)
+    array, common = buckets[0].array, CommonMemory(buckets, root)
     calls = [call for bucket in buckets for call in bucket.lying_in(array, common)]
     in_one_call([Moves.happening(), *calls, Moves.happening()])
     give_back_freed(array.nbytes)

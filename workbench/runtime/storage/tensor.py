@@ -7,6 +7,7 @@ Only a change of shape or dtype takes a new array, and moves `generation` on.
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from functools import partial
 from operator import setitem
 from typing import Any
@@ -40,7 +41,8 @@ class LoDTensor:
     """Paddle's name for a tensor in a scope; here always dense, without levels of detail.
 
     Values are written with `set()`. Views of the storage, as `np.array(tensor, copy=False)` gives, are for reading: who
-    writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal.
+    writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal. What is
+    set in the middle of a step, by another thread for one, may come to all of them.
 
     Attributes:
         array: the storage, None until a value is set.
@@ -89,31 +91,37 @@ class LoDTensor:
 
     def take(self, new: Any) -> None:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
-        in_one_call(self.taking(new))
+        common = None if self.bucket is None else self.bucket.common
+        with nullcontext() if common is None else common.writing():
+            in_one_call(self.taking(new))
 
     def taking(self, new: Any) -> list[Call]:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
-        self.part()
+        self._part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(new, None, self.version + 1)
 
     def setting(self, new: Any) -> list[Call]:
         """The same, but where there is no storage to copy into a copy becomes it."""
-        self.part()
+        self._part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(np.array(new), None, self.version + 1)
 
     def patching(self, rows: Any, values: Any) -> list[Call]:
         """What gives some rows new values, in the same way."""
-        self.part()
+        self._part_between_steps()
         return [partial(setitem, self.array, rows, values), *self.counting()]
 
     def part(self) -> None:
         """Have memory of its own from now on; who writes a value does that first, and the value stays as it is."""
         if self.bucket is not None:
             self.bucket.part()
+
+    def _part_between_steps(self) -> None:
+        if self.bucket is not None:
+            self.bucket.part_between_steps()
 
     def showing(self, array: Any) -> list[Call]:
         """What has it lie elsewhere in its bucket, in the same way; somebody tells of the move."""

@@ -103,7 +103,7 @@ def is_mid_step(root: Scope) -> bool:
         root: whose `step` is the state of the innermost step on it.
     """
     state: StepState | None = root.step
-    return state is not None and root.lock._is_owned() and state.phase in _MIDDLE
+    return state is not None and root.lock._is_owned() and state.is_in_the_middle
 
 
 UnderWay = tuple[int, int, Phase]  # when a step began in ns, how many had been applied before it, where it is
@@ -156,6 +156,11 @@ class StepState:
         if self.at is None:
             return Phase.IDLE
         return Phase.APPLIED if self.is_applied else self.at[2]
+
+    @property
+    def is_in_the_middle(self) -> bool:
+        """Whether a step is under way and has not been applied."""
+        return self.phase in _MIDDLE
 
     def begin(self, now: int) -> None:
         """A step begins, or the next one of the same call.
