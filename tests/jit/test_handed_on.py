@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import types
 import warnings
-from collections import deque
+from array import array
+from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,6 +87,8 @@ def world(
     return begin
 
 
+METHODS: dict[float, Any] = {2.0: lambda own, x: x * 2.0, 3.0: lambda own, x: x * 3.0}
+CODES: dict[float, Any] = {2.0: (lambda x: x * 2.0).__code__, 3.0: (lambda x: x * 3.0).__code__}  # as autoreload sets
 WORLDS = {
     "argument of another function": world(helped),
     "method of it": world(helped_by_method),
@@ -104,6 +107,15 @@ WORLDS = {
         helped, lambda: type("Own", (), {"factor": 1.0})
     ),
     "deque": world(lambda x, d: x * d[-1], lambda: deque([1.0], maxlen=1), deque.append),
+    "bytes": world(lambda x, b: x * float(b[0]), lambda: bytearray(b"1"), lambda b, k: b.__setitem__(0, int(k))),
+    "array": world(lambda x, a: x * a[0], lambda: array("f", [1.0]), lambda a, k: a.__setitem__(0, k)),
+    "UserDict": world(lambda x, d: x * d["k"], lambda: UserDict(k=1.0), lambda d, k: d.__setitem__("k", k)),
+    "ChainMap": world(lambda x, d: x * d["k"], lambda: ChainMap({}, {"k": 1.0}), lambda d, k: d.maps[1].update(k=k)),
+    "method of a class": world(
+        helped_by_method, lambda: type("Own", (Settings,), {"times": Settings.times})(),
+        lambda g, k: setattr(type(g), "times", METHODS[k]),
+    ),
+    "code": world(lambda x, f: f(x), lambda: lambda x: x, lambda f, k: setattr(f, "__code__", CODES[k])),
     "long list": world(lambda x, g: x * g[900], lambda: [1.0] * 1000, lambda g, k: g.__setitem__(900, k)),
     "optimizer's rate": world(
         lambda x, o: x * o.get_lr(), lambda: wb.optimizer.SGD(1.0, parameters=[wb.create_parameter([1], "float32")]),
@@ -132,6 +144,19 @@ def test_replaced_defaults_are_noticed() -> None:
     function.__kwdefaults__ = {"factor": 3.0}
     with pytest.warns(Notice, match="defaults of keyword"):
         assert captured(x).tolist() == [3.0]
+
+
+def test_another_default_dtype_is_noticed() -> None:
+    captured = wb.jit.capture(lambda x: x + wb.ones([1]).astype(wb.get_default_dtype()).sum())
+    x = wb.to_tensor([1.0])
+    before = str(captured(x).dtype)
+    wb.set_default_dtype("float64")
+    try:
+        with pytest.warns(Notice, match="the default dtype"):
+            captured(x)
+    finally:
+        wb.set_default_dtype("float32")
+    assert str(captured(x).dtype) == before and captured.captures == 2
 
 
 def test_attributes_that_no_code_reads_are_nobodys_business() -> None:

@@ -11,10 +11,12 @@ a container, another name - everything is looked at that some code of the user's
 from __future__ import annotations
 
 import dis
-from collections import deque
+from array import array
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import IOBase
+from operator import methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
@@ -23,6 +25,7 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
+from workbench.framework.values.default_dtype import default_dtype
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.jit.values.code_reads import attribute_names, chains
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
@@ -54,6 +57,7 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
         self.watched = ValueWatch()
+        self.watched.add("the default dtype", default_dtype, default_dtype)
         self._containers: dict[int, ContainerWatch | ArrayWatch] = {}
         self._codes: dict[tuple[CodeType, int], FunctionType | None] = {}
         self._libraries: set[str] = set()
@@ -127,8 +131,10 @@ class Surroundings:
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._found(label, part)
                 self._hand_on(label, part, _site_of(value.func))
-        elif isinstance(value, list | tuple | dict | set | deque):
+        elif isinstance(value, list | tuple | dict | set | deque | bytearray | array):
             self._found_container(label, value)
+        elif isinstance(value, UserDict | UserList | ChainMap):
+            self._found_container(label, value.maps if isinstance(value, ChainMap) else value.data)
         elif isinstance(value, np.ndarray):
             self._found_array(label, value)
         elif is_layer(value):
@@ -148,11 +154,11 @@ class Surroundings:
                 self._found(label, part)
                 self._hand_on(f"an entry of {label}", part, None)
 
-    def _found_array(self, label: str, array: np.ndarray) -> None:
-        if array.nbytes <= _LARGE:
-            self._containers[id(array)] = ArrayWatch(label, array)
-        elif array.flags.writeable:
-            self._tell_unwatched(f"{label}, an array of {array.nbytes} bytes", "numbers")
+    def _found_array(self, label: str, numbers: np.ndarray) -> None:
+        if numbers.nbytes <= _LARGE:
+            self._containers[id(numbers)] = ArrayWatch(label, numbers)
+        elif numbers.flags.writeable:
+            self._tell_unwatched(f"{label}, an array of {numbers.nbytes} bytes", "numbers")
 
     def _tell_unwatched(self, what: str, content: str, site: Site | None = None) -> None:
         where = "" if site is None else f"\n  at {site}"
@@ -195,6 +201,7 @@ class Surroundings:
         if key in self._codes:
             return
         self._codes[key] = function
+        self._watch_code(function)
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         if function.__defaults__:
             read = partial(getattr, function, "__defaults__")
@@ -207,6 +214,12 @@ class Surroundings:
             self._found("default", value)
             self._hand_on("default", value, _site_of(function))
         self._read_code(code, function.__globals__, cells, dict(known))
+
+    def _watch_code(self, function: Any) -> None:
+        """What a function does: notebooks that load modules again put other code into the functions there are."""
+        read = partial(getattr, function, "__code__")
+        quick = methodcaller("add_attribute", function, "__code__")
+        self.watched.add(f"the code of {function.__name__}", (id(function), "code"), read, quick)
 
     def _read_code(
         self, code: CodeType, outside: dict[str, Any], cells: Mapping[str, Any], known: dict[str, Any]
@@ -322,6 +335,7 @@ class Surroundings:
             if member is MISSING or is_ours(file_of(base)):
                 continue
             if isinstance(member, FunctionType):
+                self._watch_member(base, name)
                 self._read(member, _first_argument(member, value))
             elif isinstance(member, property) and member.fget is not None:
                 self._read(member.fget, _first_argument(member.fget, value))
@@ -331,6 +345,12 @@ class Surroundings:
                 self._found(f"{base.__name__}.{name}", member)
             return member if isinstance(member, PLAIN) else MISSING
         return MISSING
+
+    def _watch_member(self, owner: type, name: str) -> None:
+        """What stands under a name in a class."""
+        members = vars(owner)  # another view of them at every look
+        quick = methodcaller("add_entry", members, name)
+        self.watched.add(f"{owner.__name__}.{name}", (id(owner), name), partial(members.get, name, MISSING), quick)
 
     def _follow_slot(self, label: str, value: Any, name: str) -> Any:
         read = partial(getattr, value, name, MISSING)
