@@ -128,6 +128,45 @@ class KnownRole(RoleMakerBase):
         return self._current_id
 
 
+class AskedRole(KnownRole):
+    """A role maker that takes its role when it is first asked: `generate_role` does nothing any more after that."""
+
+    def is_worker(self) -> bool:
+        """Whether this process trains."""
+        self.generate_role()
+        return super().is_worker()
+
+    def is_server(self) -> bool:
+        """Whether this process is a parameter server."""
+        self.generate_role()
+        return super().is_server()
+
+    def is_first_worker(self) -> bool:
+        """Whether this process is trainer 0."""
+        self.generate_role()
+        return super().is_first_worker()
+
+    def worker_index(self) -> int:
+        """Which trainer this is; of a server, which server, as in Paddle."""
+        self.generate_role()
+        return super().worker_index()
+
+    def server_index(self) -> int:
+        """Which server this is; of a trainer, which trainer, as in Paddle."""
+        self.generate_role()
+        return super().server_index()
+
+    def get_trainer_endpoints(self) -> list[str]:
+        """The addresses of all trainers."""
+        self.generate_role()
+        return super().get_trainer_endpoints()
+
+    def get_pserver_endpoints(self) -> list[str]:
+        """`ip:port` of all servers; [] where there are none."""
+        self.generate_role()
+        return super().get_pserver_endpoints()
+
+
 class TrainerOnly(RoleMakerBase):
     """A role maker of a fleet without servers: trainers that exchange gradients among themselves."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unavailable, Unimplemented
-from workbench.parallel.roles.base import KnownRole
+from workbench.parallel.roles.base import AskedRole
 from workbench.parallel.roles.meeting import (
     Meeting,
     ProcessMeeting,
@@ -31,7 +31,7 @@ _GONE = 1.0  # seconds until a trainer 0 that does not answer a leaving process 
 TOKEN = "WORKBENCH_FLEET_TOKEN"
 
 
-class GeneralRoleMaker(KnownRole):
+class GeneralRoleMaker(AskedRole):
     """A trainer or a server by the variables of `workbench launch`, with groups of trainers, of servers and of all.
 
     The groups meet over MPI where `workbench launch` or mpiexec has started the processes; by `http_ip_port`, over a
@@ -169,41 +169,6 @@ class GeneralRoleMaker(KnownRole):
         return meeting
 
     # What is asked
-
-    def is_worker(self) -> bool:
-        """Whether this process trains."""
-        self.generate_role()
-        return super().is_worker()
-
-    def is_server(self) -> bool:
-        """Whether this process is a parameter server."""
-        self.generate_role()
-        return super().is_server()
-
-    def is_first_worker(self) -> bool:
-        """Whether this process is trainer 0."""
-        self.generate_role()
-        return super().is_first_worker()
-
-    def worker_index(self) -> int:
-        """Which trainer this is; of a server, which server, as in Paddle."""
-        self.generate_role()
-        return super().worker_index()
-
-    def server_index(self) -> int:
-        """Which server this is; of a trainer, which trainer, as in Paddle."""
-        self.generate_role()
-        return super().server_index()
-
-    def get_trainer_endpoints(self) -> list[str]:
-        """`ip:port` of all trainers."""
-        self.generate_role()
-        return super().get_trainer_endpoints()
-
-    def get_pserver_endpoints(self) -> list[str]:
-        """`ip:port` of all servers; [] where there are none."""
-        self.generate_role()
-        return super().get_pserver_endpoints()
 
     def worker_num(self) -> int:
         """How many trainers there are."""

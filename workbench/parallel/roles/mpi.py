@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.parallel.roles.base import KnownRole
+from workbench.parallel.roles.base import AskedRole, KnownRole
 from workbench.parallel.roles.general import local_ip
 from workbench.parallel.roles.meeting import Meeting, ProcessMeeting, gather_values, reduce_arrays
 from workbench.parallel.roles.role import Role
@@ -102,7 +102,7 @@ class MPIRoleMaker(KnownRole):
     _barrier_worker = barrier_worker
 
 
-class MPISymetricRoleMaker(MPIRoleMaker):
+class MPISymetricRoleMaker(AskedRole, MPIRoleMaker):
     """A server and a trainer for every two processes: even ranks serve, odd ranks train.
 
     Numbers are integers (in Paddle 1.8.5 under Python 3 they are floats). Servers listen on a port that is drawn by the
@@ -137,30 +137,6 @@ class MPISymetricRoleMaker(MPIRoleMaker):
         self._current_id, self._kind = everybody.rank // 2, ProcessMeeting(own)
         self._server_endpoints, self._worker_endpoints = _endpoints(ips[0::2]), ips[1::2]
 
-    def is_worker(self) -> bool:
-        """Whether this process trains: its rank is odd."""
-        self.generate_role()
-        return super().is_worker()
-
-    def is_server(self) -> bool:
-        """Whether this process is a parameter server: its rank is even."""
-        self.generate_role()
-        return super().is_server()
-
-    def is_first_worker(self) -> bool:
-        """Whether this process is trainer 0: rank 1."""
-        self.generate_role()
-        return super().is_first_worker()
-
-    def worker_index(self) -> int:
-        """Which trainer (or server) this is: rank // 2."""
-        self.generate_role()
-        return self._current_id
-
-    def server_index(self) -> int:
-        """Which server (or trainer) this is: rank // 2."""
-        return self.worker_index()
-
     def worker_num(self) -> int:
         """How many trainers there are: half of the processes."""
         self.generate_role()
@@ -176,16 +152,6 @@ class MPISymetricRoleMaker(MPIRoleMaker):
 
     def _server_num(self) -> int:
         return self.server_num()
-
-    def get_trainer_endpoints(self) -> list[str]:
-        """The addresses of all trainers, without ports."""
-        self.generate_role()
-        return self._worker_endpoints
-
-    def get_pserver_endpoints(self) -> list[str]:
-        """`ip:port` of all servers."""
-        self.generate_role()
-        return self._server_endpoints
 
     def _finalize(self) -> None:
         """MPI itself ends with the process."""
