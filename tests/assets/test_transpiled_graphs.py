@@ -7,6 +7,7 @@ import pytest
 
 import workbench as wb
 from tests.assets.conftest import packed
+from tests.servers.trainer_programs import trainer_program
 from workbench import fluid
 
 pytestmark = pytest.mark.browser
@@ -15,14 +16,8 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def transpiled() -> Iterator[fluid.Program]:
     """A trainer's program: a weight and a bias, one server."""
-    main, startup = fluid.Program(), fluid.Program()
     wb.enable_static()
-    with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
-        fluid.optimizer.SGD(0.1).minimize(loss)
-        transpiler = fluid.DistributeTranspiler()
-        transpiler.transpile(0, main, "127.0.0.1:6174", 2, True, startup)
-        yield transpiler.get_trainer_program(wait_port=False)
+    yield trainer_program(4, 1, "127.0.0.1:6174")
     wb.disable_static()
 
 
@@ -42,14 +37,8 @@ def test_server_ops_have_a_lane_and_a_legend(dashboard: Any, transpiled: fluid.P
 @pytest.fixture
 def cut() -> Iterator[fluid.Program]:
     """A trainer's program: a weight in two blocks on two servers, a bias on one of them."""
-    main, startup = fluid.Program(), fluid.Program()
     wb.enable_static()
-    with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 200]), 90))
-        fluid.optimizer.SGD(0.1).minimize(loss)
-        transpiler = fluid.DistributeTranspiler()
-        transpiler.transpile(0, main, ",".join(ENDPOINTS), 2, True, startup)
-        yield transpiler.get_trainer_program(wait_port=False)
+    yield trainer_program(200, 90, ",".join(ENDPOINTS))
     wb.disable_static()
 
 

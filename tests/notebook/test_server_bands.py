@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.servers.test_modes import dense_model, job, sgd, table_model
+from tests.servers.trainer_programs import trainer_program
 from workbench import events, fluid
 from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model.model import Model
@@ -32,13 +33,7 @@ def _static() -> Iterator[None]:
 
 def cut() -> Program:
     """A trainer's program whose weight lies in two blocks on two servers, and its bias on one of them."""
-    main, startup = Program(), Program()
-    with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 200]), 90))
-        fluid.optimizer.SGD(0.1).minimize(loss)
-    transpiler = fluid.DistributeTranspiler()
-    transpiler.transpile(0, main, ",".join(ENDPOINTS), 2, True, startup)
-    return transpiler.get_trainer_program(wait_port=False)
+    return trainer_program(200, 90, ",".join(ENDPOINTS))
 
 
 def model_of(target: Any) -> Model:

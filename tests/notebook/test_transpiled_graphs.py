@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.servers.trainer_programs import untranspiled
 from workbench import fluid
 from workbench.framework.op.record import OPS
 from workbench.framework.program.program import Program
@@ -32,10 +33,7 @@ def _static() -> Iterator[None]:
 
 def transpiled(**settings: object) -> tuple[Program, fluid.DistributeTranspiler]:
     """The program of trainer 0 of two: a weight and a bias."""
-    main, startup = fluid.Program(), fluid.Program()
-    with fluid.program_guard(main, startup), fluid.unique_name.guard():
-        loss = fluid.layers.mean(fluid.layers.fc(fluid.data("x", [None, 4]), 1))
-        fluid.optimizer.SGD(0.1).minimize(loss)
+    main, startup = untranspiled(4, 1)
     config = fluid.DistributeTranspilerConfig()
     for name, value in settings.items():
         setattr(config, name, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.test_launch import launch
-from tests.processes.test_trainers import _STEPS
+from tests.processes.trainer_steps import STEPS
 from workbench.parallel.launch.mpiexec import launcher_path
 from workbench.parallel.launch.options import LaunchOptions
 
@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 _TRAINS = textwrap.dedent(
-    _STEPS
+    STEPS
     + """
     import shutil, zlib
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.processes.ranks import run_ranks
-from tests.processes.test_trainers import _STEPS
+from tests.processes.trainer_steps import STEPS
 
 pytestmark = pytest.mark.processes
 
@@ -44,14 +44,14 @@ _ROUNDS = """
 @pytest.mark.parametrize("interrupted", [0, 1])
 @pytest.mark.parametrize("way", ["one call", "in parts"])
 def test_whatever_interrupts_a_vote_the_step_is_applied_by_all_or_by_none(way: str, interrupted: int) -> None:
-    job = run_ranks(_STEPS + _ROUNDS, 2, timeout=120, args=(way, str(interrupted), "180"))
+    job = run_ranks(STEPS + _ROUNDS, 2, timeout=120, args=(way, str(interrupted), "180"))
     assert job.code == 0 and len(set(job.outputs)) == 1, str(job)
 
 
 def test_a_step_that_is_left_between_its_vote_and_the_outcome_is_applied_before_the_next_one() -> None:
     """Also where temporaries are dropped in between: what is to be applied lies there."""
     job = run_ranks(
-        _STEPS
+        STEPS
         + """
     import zlib
     from workbench.executors.running.step import open_step

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.ranks import is_open_mpi, require_mpi, run_ranks
-from tests.processes.test_trainers import _STEPS
+from tests.processes.trainer_steps import STEPS
 
 pytestmark = pytest.mark.processes
 
@@ -56,7 +56,7 @@ def test_those_that_live_have_all_applied_the_step_or_none(
     require_mpi()
     if not is_open_mpi():
         pytest.skip("MPICH ends all processes as soon as one of them is gone")
-    job = run_ranks(_STEPS + _KILLED, 3, 120, (str(tmp_path), str(killed), word, side), _SURVIVE)
+    job = run_ranks(STEPS + _KILLED, 3, 120, (str(tmp_path), str(killed), word, side), _SURVIVE)
     told = {path.name: path.read_text() for path in tmp_path.glob("told by ?")}
     assert len(told) == 2 and not job.orphans, str(job)
     held = {text.splitlines()[0] for text in told.values()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.processes.ranks import run_ranks
+from tests.processes.ranks import Job, run_ranks
 
 pytestmark = pytest.mark.processes
 
@@ -31,11 +31,14 @@ _TURNS = """
 """
 
 
+def two_ranks(turns: str) -> Job:
+    return run_ranks(_TURNS + turns, 2)
+
+
 def test_who_has_not_met_the_others_goes_on_borrowing_where_it_was() -> None:
     """At the question which groups lie idle, at making one, and at beginning anew with one that was used."""
-    job = run_ranks(
-        _TURNS
-        + """
+    job = two_ranks(
+        """
     fails_first_on(0, PeerTimeout)
     fails_first_on(1, PeerTimeout)
     one = lent.borrow(30.0)
@@ -49,16 +52,14 @@ def test_who_has_not_met_the_others_goes_on_borrowing_where_it_was() -> None:
     another.barrier().wait()
     lent.give_back(again)
     print(again is one, another is not one, lent.borrow(30.0) is one)
-    """,
-        2,
+    """
     )
     assert job.code == 0 and job.outputs == ["True True True\n"] * 2, str(job)
 
 
 def test_a_group_that_could_not_begin_anew_is_lent_to_who_borrows_next() -> None:
-    job = run_ranks(
-        _TURNS
-        + """
+    job = two_ranks(
+        """
     one = lent.borrow(30.0)
     lent.give_back(one)
     fails_first_on(0, PeerTimeout)
@@ -69,16 +70,14 @@ def test_a_group_that_could_not_begin_anew_is_lent_to_who_borrows_next() -> None
         found.barrier().wait()
         print(found is one)
         lent.give_back(found)
-    """,
-        2,
+    """
     )
     assert job.code == 0 and job.outputs == ["True\n" * 3] * 2, str(job)
 
 
 def test_groups_are_lent_again_when_the_world_has_begun_anew() -> None:
-    job = run_ranks(
-        _TURNS
-        + """
+    job = two_ranks(
+        """
     from workbench.errors import PeerFailed
 
     fails_first_on(0, PeerTimeout)
@@ -90,7 +89,6 @@ def test_groups_are_lent_again_when_the_world_has_begun_anew() -> None:
     group.reset(30.0)
     lent.borrow(30.0).barrier().wait()
     print("lent")
-    """,
-        2,
+    """
     )
     assert job.code == 0 and job.outputs == ["lent\n"] * 2, str(job)

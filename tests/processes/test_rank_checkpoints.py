@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.processes.ranks import require_mpi, run_ranks
-from tests.processes.test_trainers import _STEPS
+from tests.processes.trainer_steps import STEPS
 from workbench.checkpoint.parts import dealt, read_parts
 from workbench.checkpoint.tree import unflatten
 from workbench.errors import InvalidArgument, InvalidType
@@ -106,7 +106,7 @@ def test_two_ranks_write_and_one_reads(how: str, step: int, tmp_path: Path) -> N
 
 
 TRAINS = (
-    _STEPS
+    STEPS
     + """
     import zlib
     folder, steps, killed, moment = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])

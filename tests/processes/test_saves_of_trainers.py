@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.processes.ranks import require_mpi, run_ranks
-from tests.processes.test_trainers import _STEPS
+from tests.processes.trainer_steps import STEPS
 from workbench.checkpoint.parts import read_parts
 from workbench.checkpoint.tree import unflatten
 
 pytestmark = pytest.mark.processes
 
 _RUNS = (
-    _STEPS
+    STEPS
     + """
     import threading
     folder = sys.argv[1]
@@ -40,10 +40,6 @@ def test_what_runs_need_for_their_checkpoints_is_used_again_by_those_after_them(
     job = run_ranks(
         _RUNS
         + """
-    def mapped():
-        with open("/proc/self/maps") as maps:
-            return sum("/dev/shm" in line or "sm_segment" in line or "osc" in line for line in maps)
-
     counts = []
     for number in range(6):
         train(checkpoints=at(f"kept {number}")).wait()
@@ -207,3 +203,29 @@ def test_who_saves_a_run_alone_is_told_that_all_trainers_save_it() -> None:
     )
     note = "['a run of several trainers is saved by all of them, at the same step']\n"
     assert job.code == 0 and job.outputs == [note * 2 + "saved\n" + note, "saved\n"], str(job)
+
+
+def test_checkpoints_of_a_run_of_several_trainers_are_written_by_all_of_them(tmp_path: Path) -> None:
+    job = run_ranks(
+        _RUNS
+        + """
+    from pathlib import Path
+
+    kept = wb.ModelCheckpoint(folder, save_top_k=2, every_n_train_steps=1)
+    run = train(5, checkpoints=kept)
+    run.wait()
+    world().barrier().wait()
+    paths = [Path(path) for _, path in run.checkpoints]
+    assert len(paths) == 3 and all(path.is_dir() for path in paths), run.checkpoints
+    assert sorted(part.name for part in paths[0].glob("save-*/*")) == ["part-0.tensors", "part-1.tensors"]
+    assert len(os.listdir(folder)) == 3, os.listdir(folder)
+    train(2).wait()
+    straight = held()
+    train(7, checkpoint=at("last.checkpoint")).wait()
+    assert held() == straight
+    print(straight.hex())
+    """,
+        2,
+        args=(str(tmp_path),),
+    )
+    assert job.code == 0 and len(set(job.outputs)) == 1, str(job)
