@@ -207,22 +207,28 @@ def test_who_saves_a_run_alone_is_told_that_all_trainers_save_it() -> None:
 
 def test_checkpoints_of_a_run_of_several_trainers_are_written_by_all_of_them(tmp_path: Path) -> None:
     job = run_ranks(
-        _RUNS
+        STEPS
         + """
     from pathlib import Path
+    folder = sys.argv[1]
+
+    def train(steps, **more):
+        batches = [feed() for number in range(3)]
+        run = wb.train(
+            static.default_main_program(), batches, steps=steps, executor=executor, progress=False, record=False, **more
+        )
+        run.wait()
+        return run, held()
 
     kept = wb.ModelCheckpoint(folder, save_top_k=2, every_n_train_steps=1)
-    run = train(5, checkpoints=kept)
-    run.wait()
+    run, _ = train(5, checkpoints=kept)
     world().barrier().wait()
     paths = [Path(path) for _, path in run.checkpoints]
     assert len(paths) == 3 and all(path.is_dir() for path in paths), run.checkpoints
     assert sorted(part.name for part in paths[0].glob("save-*/*")) == ["part-0.tensors", "part-1.tensors"]
     assert len(os.listdir(folder)) == 3, os.listdir(folder)
-    train(2).wait()
-    straight = held()
-    train(7, checkpoint=at("last.checkpoint")).wait()
-    assert held() == straight
+    straight = train(2)[1]
+    assert train(7, checkpoint=Path(folder) / "last.checkpoint")[1] == straight
     print(straight.hex())
     """,
         2,
