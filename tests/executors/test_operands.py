@@ -28,7 +28,8 @@ def test_temporary_memory_begins_at_cache_lines() -> None:
 def lying(*places: tuple[Root, int]) -> Any:
     """What a row knows of three gradients of one device that are to be summed: 4 floats each."""
     refs = [Ref(root, offset, (4,), (4,), FLOAT) for root, offset in places]
-    return SimpleNamespace(ins=[[ref] for ref in refs], outs=[[ref] for ref in refs])
+    node = SimpleNamespace(attrs={"names": [f"g{number}" for number in range(len(refs))]})
+    return SimpleNamespace(node=node, ins=[[ref] for ref in refs], outs=[[ref] for ref in refs])
 
 
 @pytest.mark.parametrize(
@@ -54,5 +55,6 @@ def test_gradients_are_one_array_where_they_lie_one_after_the_other(
         assert joined is None
         return
     assert joined is not None
-    for (whole,) in joined:
+    assert joined.names == [f"g{number}" for number in np.argsort(offsets)]
+    for (whole,) in (joined.parts, joined.results):
         assert whole.root is known["a"] and (whole.offset, whole.shape) == (offsets[0], (48,))

@@ -37,7 +37,6 @@ COVERED_ELSEWHERE = {
     **dict.fromkeys(_GROUPS + _SERVERS, "ops/distributed/test_declarations.py"),
     **dict.fromkeys(_TABLES, "ops/distributed/test_tables.py"),
     "pylayer": "builders/test_py_layer.py",
-    "pylayer_gradient": "builders/test_py_layer.py",
     "server_exchange": "servers/test_programs.py",
 }
 

@@ -282,12 +282,12 @@ def test_weights_by_samples_need_one_number_of_samples() -> None:
 
     model, strategy = build(body, wb.optimizer.SGD(0.1)).start(), static.BuildStrategy()
     strategy.gradient_scale_strategy = static.BuildStrategy.GradientScaleStrategy.WeightedBySamples
-    exe, one, three = model.parallel(2, build_strategy=strategy), column(1), column(1, 2, 3)
-    before = model.values()
-    with pytest.raises(wb.errors.InvalidArgument, match=r"(?s)one number of samples.*'y' divided.*\[1, 3\].*\[3, 1\]"):
-        exe.run([], feed=[{"x": one, "y": three}, {"x": three, "y": one}])
+    exe, one, two, three = model.parallel(3, build_strategy=strategy), column(1), column(1, 2), column(1, 2, 3)
+    before, shares = model.values(), r"(?s)one number of samples.*'y' divided.*\[1, 2, 3\].*\[3, 2, 1\]"
+    with pytest.raises(wb.errors.InvalidArgument, match=shares):
+        exe.run([], feed=[{"x": one, "y": three}, {"x": two, "y": two}, {"x": three, "y": one}])
     assert all(np.array_equal(model.value(name), value) for name, value in before.items())
-    exe.run([], feed=[{"x": one, "y": one}, {"x": three, "y": three}])
+    exe.run([], feed=[{"x": rows, "y": rows} for rows in (one, two, three)])
 
 
 @in_both

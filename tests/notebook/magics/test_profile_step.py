@@ -67,7 +67,8 @@ def test_every_op_of_the_step_has_a_line_per_device(net: Notebook) -> None:
     profile = net.run("%profile_step exe feed")
     ran = {(name, line.place.index) for line in profile.ops for name in line.name.split("+")}  # joined in one call
     ops = [(n.type, place) for n in net["exe"].graph().nodes if not n.is_collective for place in n.places]
-    assert ran == set(ops) and len(ops) > 8
+    assert ran <= set(ops) and len(ops) > 8
+    assert set(ops) - ran <= {("fused_update", 1)}  # replicas that lie in one memory are updated once
     assert all(line.calls == REPEAT for line in profile.ops)
     assert [line.median for line in profile.ops] == sorted((line.median for line in profile.ops), reverse=True)
     assert sum(line.share for line in profile.ops) == pytest.approx(1)
@@ -117,9 +118,9 @@ wb.optimizer.Momentum(0.1).minimize(loss)
 
 def test_only_the_first_of_many_outputs_is_named(net: Notebook) -> None:
     profile = net.run("%profile_step exe feed")
-    (update, *_) = [line for line in profile.ops if line.name == "fused_update"]
-    assert len(update.outputs) == 2  # weight and bias
-    assert f"{update.outputs[0]} +1" in profile._repr_html_()
+    (update, *_) = [line for line in profile.ops if "fused_update" in line.name.split("+")]
+    assert len(update.outputs) == 4  # weight and bias, of both devices
+    assert f"{update.outputs[0]} +3" in profile._repr_html_()
 
 
 def test_compiling_is_told_apart_from_the_step(net: Notebook) -> None:

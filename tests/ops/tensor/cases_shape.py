@@ -128,6 +128,7 @@ CASES = [
         ref=lambda x, like: refill(x, (3, 4)),
         size0=[[np.zeros((0, 6)), np.zeros((2, 0))]],
     ),
+    Case("pylayer_gradient", [draw(3, 4), draw(3, 4)], {"function": "double", "of": "x"}, ref=lambda x, like, **_: x),
     Case(
         "flatten_contiguous_range",
         [draw(2, 3, 2)],

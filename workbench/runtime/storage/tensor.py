@@ -97,31 +97,30 @@ class LoDTensor:
 
     def taking(self, new: Any) -> list[Call]:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
-        self._part_between_steps()
+        if self.bucket is not None:
+            self.bucket.part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(new, None, self.version + 1)
 
     def setting(self, new: Any) -> list[Call]:
         """The same, but where there is no storage to copy into a copy becomes it."""
-        self._part_between_steps()
+        if self.bucket is not None:
+            self.bucket.part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
         return self._replacing(np.array(new), None, self.version + 1)
 
     def patching(self, rows: Any, values: Any) -> list[Call]:
         """What gives some rows new values, in the same way."""
-        self._part_between_steps()
+        if self.bucket is not None:
+            self.bucket.part_between_steps()
         return [partial(setitem, self.array, rows, values), *self.counting()]
 
     def part(self) -> None:
         """Have memory of its own from now on; who writes a value does that first, and the value stays as it is."""
         if self.bucket is not None:
             self.bucket.part()
-
-    def _part_between_steps(self) -> None:
-        if self.bucket is not None:
-            self.bucket.part_between_steps()
 
     def showing(self, array: Any) -> list[Call]:
         """What has it lie elsewhere in its bucket, in the same way; somebody tells of the move."""

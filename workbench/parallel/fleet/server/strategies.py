@@ -186,7 +186,7 @@ class AsyncStrategy(ServerFleetStrategy):
     """Servers update with every gradient as it comes; no trainer waits for another one.
 
     A step ends with its exchange: every server has applied its gradients once, in full, and the next step has the
-    parameters made of them (T-5). In Paddle a fleet's communicator, a thread, takes them there later and adds up those
+    parameters made of them. In Paddle a fleet's communicator, a thread, takes them there later and adds up those
     of several steps, so that parameters are older by as many steps as timing has it; `HalfAsyncStrategy` does so here.
     """
 
