@@ -102,6 +102,7 @@ AREAS = (
             "tests/parallel/test_threads.py",
             "tests/parallel/test_fed_persistables.py",
             "tests/parallel/rules/test_rules_strategies.py",
+            "tests/executors/tape/test_sparse.py",
             "tests/executors/test_random_programs.py",
             "tests/parallel/failures/test_transactions.py",
         ),
