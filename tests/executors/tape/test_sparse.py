@@ -18,6 +18,7 @@ from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.framework.values.spec import ROWS
 
 HEIGHT, WIDTH = 11, 5
 IDS = np.array([3, 7, 3, 0, 3, 10, 7, 3, 0, 3], np.int64)  # some often, so that the order of their sum is seen
@@ -183,6 +184,14 @@ def test_the_gradient_can_be_fetched() -> None:
             gradients.append(executor(built, static.Scope()).run(["table@GRAD"], feed=fed(10, 0))[0])
     np.testing.assert_array_equal(*gradients)
     assert gradients[0].shape == (HEIGHT, WIDTH) and np.count_nonzero(gradients[0].any(axis=1)) == 7
+
+
+def test_without_kernels_what_allocates_is_no_part_of_the_commit() -> None:
+    with override(cpu_tape=False):
+        exe = executor(trained(OPTIMIZERS["lazy adam"]), static.Scope())
+        exe.run([], feed=fed(10, 0))
+    plan = exe.inspection.last.plan
+    assert plan.staged and not any(v.spec.kind == ROWS for row in plan.commit for v in row.node.reads)
 
 
 def test_what_is_not_in_the_table_is_told_and_nothing_applied() -> None:

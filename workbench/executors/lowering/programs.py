@@ -132,9 +132,9 @@ class RowLowering:
         return Tape(self._pool.control.kernels)
 
     def _team(self, writers: Sequence[TapeWriter | None], apart: bool) -> Team | None:
-        """Those that share the work of the only thread, if that is planned."""
+        """Those that share the work of the first thread, if that is planned: then there is no other."""
         shares, leader = self.plan.shares, writers[0]
-        if apart or leader is None or len(writers) > 1 or shares.threads == 1:
+        if apart or leader is None or shares.threads == 1:
             return None
         helpers = [Helper(self._tape(thread), self._scratch_of(thread)) for thread in range(1, shares.threads)]
         team = Team(leader.tape, helpers, shares, self._pool, self._native_flag)
