@@ -17,6 +17,8 @@ def run(build: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     fed = [fluid.data(f"x{i}", [None, *a.shape[1:]], str(a.dtype)) for i, a in enumerate(arrays)]
     outputs = build(*fed)
     executor = fluid.Executor(fluid.CPUPlace())
+    if fluid.default_startup_program().global_block().ops:
+        executor.run(fluid.default_startup_program())
     feed = {v.name: a for v, a in zip(fed, arrays)}
     return executor.run(feed=feed, fetch_list=list(outputs) if isinstance(outputs, list | tuple) else [outputs])
 
@@ -41,6 +43,26 @@ def test_cross_entropy_takes_probabilities() -> None:
     np.testing.assert_allclose(losses[0], [[-np.log(0.8)], [-np.log(0.5)], [0]], rtol=1e-6)
     soft = -(p[:2] * np.log(p[:2])).sum(1, keepdims=True)
     np.testing.assert_allclose(losses[1], [*soft, [0]], rtol=1e-6, atol=1e-7)
+
+
+def test_integers_have_a_last_dimension_of_one_and_operators_their_names_in_1x() -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+    attr = fluid.ParamAttr(initializer=fluid.initializer.NumpyArrayInitializer(table))
+    fetched = run(
+        lambda ids, x: [
+            L.embedding(ids, [4, 3], param_attr=attr),
+            L.one_hot(ids, depth=4),
+            *L.topk(x, k=2),
+            L.accuracy(x, ids, k=2),
+        ],
+        np.array([[3], [1], [0]]),
+        X,
+    )
+    for one, other in zip(fetched, [table[[3, 1, 0]], np.eye(4)[[3, 1, 0]], -np.sort(-X)[:, :2]], strict=False):
+        np.testing.assert_array_equal(one, other)
+    assert fetched[3].tolist() == [[3, 2], [3, 1], [0, 1]] and fetched[4] == 1.0
+    types = [op.type for op in fluid.default_main_program().global_block().ops]
+    assert types == ["lookup_table", "one_hot", "top_k", "top_k", "accuracy"]
 
 
 def test_elementwise_axis_is_where_the_second_begins() -> None:

@@ -23,6 +23,7 @@ NO_DIFFERENCES = {
     "cumprod/zeros": "a second derivative from the first 0 on comes out as 0",
     "digamma/negative": "derivatives of digamma but the first are for numbers > 0",
     "svd/full": "of the vectors of singular values that are none there is no gradient",
+    "lookup_table/sparse": "a sparse gradient cannot be used like a tensor",
     "lookup_table_v2/sparse": "a sparse gradient cannot be used like a tensor",
     "lookup_table_v2/sparse, padding": "a sparse gradient cannot be used like a tensor",
 }

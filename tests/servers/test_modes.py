@@ -216,10 +216,11 @@ def test_geo_trainers_take_over_what_others_have_changed() -> None:
 TABLE = np.random.default_rng(2).standard_normal((20_000, 4)).astype(np.float32)
 
 
-def table_model(optimizer: Any = sgd) -> Any:
-    ids = fluid.data("ids", [None], "int64")
+def table_model(optimizer: Any = sgd, shape: Any = (None,)) -> Any:
+    ids = fluid.data("ids", shape, "int64")
     start = fluid.initializer.NumpyArrayInitializer(TABLE)
-    rows = fluid.embedding(
+    look_up = fluid.layers.embedding if len(shape) > 1 else fluid.embedding
+    rows = look_up(
         ids, list(TABLE.shape), is_sparse=True,
         param_attr=fluid.ParamAttr(name="table", initializer=start),
     )  # fmt: skip
@@ -228,13 +229,13 @@ def table_model(optimizer: Any = sgd) -> Any:
     return rows
 
 
-@pytest.mark.parametrize("sync", [True, False])
-def test_tables_live_on_servers_and_rows_travel(sync: bool) -> None:
+@pytest.mark.parametrize(("sync", "shape"), [(True, (None,)), (False, (None, 1))])
+def test_tables_live_on_servers_and_rows_travel(sync: bool, shape: Any) -> None:
     ids = np.array([3, 19_999, 3, 12_345])
     expected = TABLE.copy()
-    with job(table_model, sync) as ((trainer,), scopes):
+    with job(lambda: table_model(shape=shape), sync) as ((trainer,), scopes):
         for _ in range(3):
-            rows = trainer.step({"ids": ids}, trainer.loss)
+            rows = trainer.step({"ids": ids.reshape(-1, *shape[1:])}, trainer.loss)
             assert np.allclose(rows, expected[ids], atol=1e-6)
             np.subtract.at(expected, ids, 0.1 / rows.size)
         parts = [scope.find_var(f"table.block{i}") for i, scope in enumerate(scopes)]

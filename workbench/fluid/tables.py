@@ -19,20 +19,20 @@ CONTROL_FLOW = {
 
 LAYERS = {  # `workbench.fluid.layers`
     "workbench.builders.fluid.layers": (
-        "accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max "
-        "elementwise_min elementwise_mul elementwise_sub fc fill_constant matmul mul one_hot pool2d reduce_max "
-        "reduce_mean reduce_min reduce_sum reshape scale softmax split squeeze sums unsqueeze"
+        "cast concat data dropout elementwise_add elementwise_div elementwise_max elementwise_min elementwise_mul "
+        "elementwise_sub fc fill_constant matmul mul pool2d reduce_max reduce_mean reduce_min reduce_sum reshape scale "
+        "softmax split squeeze sums unsqueeze"
     ),
     "workbench.builders.fluid.schedules": (
         "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay "
         "piecewise_decay polynomial_decay"
     ),
+    "workbench.builders.fluid.labels": "accuracy cross_entropy embedding one_hot topk",
     "workbench.builders.nn.conv": "conv2d conv2d_transpose",
-    "workbench.builders.nn.dense": "embedding",
     "workbench.builders.nn.norm": "batch_norm layer_norm",
     "workbench.builders.variables": "create_global_var create_parameter",
     "workbench.ops.index.gather": "gather",
-    "workbench.ops.index.order.sort": "argsort topk",
+    "workbench.ops.index.order.sort": "argsort",
     "workbench.ops.loss.losses": "mse_loss square_error_cost",
     "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
     "workbench.ops.math.arithmetic": "pow",

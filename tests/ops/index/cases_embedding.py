@@ -59,6 +59,23 @@ CASES = [
     ),
     Case("lookup_table_v2", [TABLE, np.array(5)], {}, lookup, id="one id", size0=False),
     Case(
+        "lookup_table",
+        [TABLE, IDS[..., None]],
+        {"padding_idx": 6},
+        lambda table, ids, **attrs: lookup(table, ids[..., 0], **attrs),
+        known={"Ids": (2,)},
+        size0=[[TABLE, np.zeros((0, 1), np.int64)]],
+    ),
+    Case(
+        "lookup_table",
+        [TABLE, IDS[..., None]],
+        {"is_sparse": True},
+        lambda table, ids, **attrs: lookup(table, ids[..., 0], **attrs),
+        id="sparse",
+        known={"Ids": (2,)},
+        size0=False,
+    ),
+    Case(
         "scatter_rows",
         [IDS, rng.standard_normal((2, 3, 3)), TABLE],
         ref=scatter,
@@ -81,6 +98,7 @@ CASES = [
         size0=False,
     ),
     Case("one_hot_v2", [IDS], {"depth": 7}, one_hot),
+    Case("one_hot", [IDS[..., None]], {"depth": 7}, lambda x, **attrs: one_hot(x[..., 0], **attrs)),
     Case(
         "one_hot_v2",
         [np.array([0, 9, -1, 2])],

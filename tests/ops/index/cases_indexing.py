@@ -302,6 +302,7 @@ CASES = [
         id="ties_descending",
     ),
     Case("top_k_v2", [draw(4, 6)], {"k": 3}, ref=ref_topk),
+    Case("top_k", [draw(4, 6)], {"k": 3}, ref=ref_topk),
     Case("top_k_v2", [draw(5, 4, 2)], {"k": 2, "axis": -2, "largest": False}, ref=ref_topk, id="smallest"),
     Case("top_k_v2", [TIES], {"k": 5}, ref=ref_topk, id="ties"),
 ]

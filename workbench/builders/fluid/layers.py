@@ -14,10 +14,6 @@ from workbench.framework.op.record import find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
 from workbench.ops.conv.pools.pool import adaptive_avg_pool2d, adaptive_max_pool2d, avg_pool2d, max_pool2d
-from workbench.ops.index.embedding import one_hot as one_hot_codes
-from workbench.ops.index.label import IGNORE_INDEX
-from workbench.ops.loss.cross_entropy import cross_entropy as class_losses
-from workbench.ops.loss.metric import accuracy as share_of_hits
 from workbench.ops.loss.softmax import softmax as soft_maximum
 from workbench.ops.math.arithmetic import ADD, DIV, MAX, MIN, MUL, SUB
 from workbench.ops.math.arithmetic import scale as scaled
@@ -89,34 +85,6 @@ def fc(
     return dense(input, size, num_flatten_dims, param_attr, bias_attr, act, name)
 
 
-def cross_entropy(input: Any, label: Any, soft_label: bool = False, ignore_index: int = IGNORE_INDEX) -> Any:
-    """-log of the probability each label has, not yet averaged: `[N, 1]` for `[N, C]`.
-
-    Args:
-        input: probabilities, as `softmax` gives them; logits are for `softmax_with_cross_entropy`.
-        label: class numbers `[N, 1]`, or probabilities of the shape of `input` with `soft_label`.
-        ignore_index: labels of this value have loss 0.
-
-    Raises:
-        InvalidArgument: shapes that do not fit; when run, a label out of range.
-
-    Example:
-        >>> import workbench.fluid as fluid
-        >>> p, label = fluid.data("p", [None, 3]), fluid.data("label", [None, 1], "int64")
-        >>> fluid.layers.cross_entropy(p, label).shape
-        (-1, 1)
-    """
-    losses = class_losses(
-        input, label, ignore_index=ignore_index, reduction="none", soft_label=soft_label, use_softmax=False
-    )
-    return losses if len(losses.shape) == len(input.shape) else with_dimensions(losses, -1)
-
-
-def accuracy(input: Any, label: Any, k: int = 1, correct: Any = None, total: Any = None) -> Any:
-    """The share of rows whose label is among the `k` largest scores; see `static.accuracy`."""
-    return share_of_hits(input, label, k, correct, total)
-
-
 def softmax(input: Any, use_cudnn: bool = False, name: str | None = None, axis: int = -1) -> Any:
     """exp(x) / sum(exp(x)) along `axis`."""
     return soft_maximum(input, axis=axis, name=name)
@@ -182,19 +150,6 @@ def pool2d(
     return avg_pool2d(input, pool_size, pool_stride, pool_padding, exclusive=exclusive, **options)
 
 
-def one_hot(input: Any, depth: int, allow_out_of_range: bool = False) -> Any:
-    """Class numbers `[…, 1]` as rows of 0 and a 1, `[…, depth]`.
-
-    Raises:
-        Unimplemented: `allow_out_of_range`. InvalidArgument: when run, a number out of range.
-    """
-    if allow_out_of_range:
-        raise Unimplemented("one_hot refuses numbers out of range; allow_out_of_range is not supported")
-    shape = list(input.shape)
-    codes = reshaped(input, shape[:-1]) if shape and shape[-1] == 1 else input
-    return one_hot_codes(codes, depth)
-
-
 # Element by element
 
 
@@ -211,7 +166,11 @@ def _aligned(x: Any, y: Any, axis: int) -> Any:
 
 
 def elementwise_add(x: Any, y: Any, axis: int = -1, act: str | None = None, name: str | None = None) -> Any:
-    """act(x + y); `axis` is the dimension of `x` that the first of `y` belongs to, -1: the last ones."""
+    """act(x + y); `axis` is the dimension of `x` that the first of `y` belongs to, -1: the last ones.
+
+    Operators of a program are aligned at the last dimension. Where 1.8.5 gives them an axis, as `conv2d` for its bias,
+    `y` gets dimensions of size 1 behind by an operator of its own (`unsqueeze2`, `reshape2`), which copies nothing.
+    """
     return _pairwise(ADD, x, y, axis, act, name)
 
 
@@ -317,7 +276,10 @@ def reshape(
 def matmul(
     x: Any, y: Any, transpose_x: bool = False, transpose_y: bool = False, alpha: float = 1.0, name: str | None = None
 ) -> Any:
-    """alpha * x @ y, the last two dimensions of either exchanged first where asked for."""
+    """alpha * x @ y, the last two dimensions of either exchanged first where asked for.
+
+    In a program it is `matmul_v2`, and `scale` for an alpha, where 1.8.5 has one `matmul`: passes look for these two.
+    """
     result = product(x, y, transpose_x, transpose_y, name)
     return result if alpha == 1.0 else scaled(result, alpha)
 

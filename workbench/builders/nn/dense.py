@@ -11,7 +11,7 @@ from workbench.builders.table_entries import TableEntry
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.notice import tell, tell_without_effect
 from workbench.framework.op.infix import not_a_variable
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import Op, find_op
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import normalize_axis, size_of
@@ -129,9 +129,14 @@ def embedding(
         >>> static.nn.embedding(static.data("word", [None, 5], "int64"), size=(1000, 16)).shape
         (-1, 5, 16)
     """
+    tell_is_distributed(is_distributed)
+    return looked_up("embedding", LOOKUP_TABLE, input, size, is_sparse, padding_idx, param_attr, dtype)
+
+
+def tell_is_distributed(is_distributed: bool) -> None:
+    """Tell whoever asks for it that it is not what puts a table on servers."""
     if is_distributed:
         tell("embedding: is_distributed has no effect here; is_sparse puts a table on the parameter servers there are")
-    return _looked_up("embedding", input, size, is_sparse, padding_idx, param_attr, dtype)
 
 
 _TABLE_CLASSES = ("CommonSparseTable", "SSDSparseTable", "MemorySparseTable")
@@ -177,12 +182,17 @@ def sparse_embedding(
     on_disk = table_class == "SSDSparseTable"
     given = {"is_test": is_test, "entry": entry is not None, "table_class": on_disk, "slot": slot is not None}
     tell_without_effect("sparse_embedding", given)
-    return _looked_up("sparse_embedding", input, size, True, padding_idx, param_attr, dtype)
+    return looked_up("sparse_embedding", LOOKUP_TABLE, input, size, True, padding_idx, param_attr, dtype)
 
 
-def _looked_up(
-    what: str, ids: Any, size: Any, is_sparse: bool, padding_idx: int | None, param_attr: Any, dtype: Any
+def looked_up(
+    what: str, op: Op, ids: Any, size: Any, is_sparse: bool, padding_idx: int | None, param_attr: Any, dtype: Any
 ) -> Variable:
+    """Rows of a new table, which `op` looks up; other arguments are those of `embedding`, whose errors are raised.
+
+    Args:
+        what: what messages call it.
+    """
     if not isinstance(size, list | tuple) or len(size) != 2:
         raise InvalidArgument(f"{what} takes [vocabulary, width] as size, got {size!r}")
     if not isinstance(ids, Variable):
@@ -190,4 +200,4 @@ def _looked_up(
     with building(what) as layer:
         table = layer.parameter(required_attr(param_attr, "param_attr", what), size, as_dtype(dtype))
         padding = -1 if padding_idx is None else normalize_axis(padding_idx, size[0], "padding_idx")
-        return LOOKUP_TABLE(table, ids, padding_idx=padding, is_sparse=is_sparse, name=layer.name)
+        return op(table, ids, padding_idx=padding, is_sparse=is_sparse, name=layer.name)

@@ -9,7 +9,8 @@ from workbench.framework.op.grad_op import require_like
 from workbench.framework.values.dtype import float32, float64
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import ROWS, Spec
-from workbench.ops.index.embedding import NO_PADDING
+from workbench.ops.index.composed.labelled import LABELLED_LOOKUP
+from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING
 
 
 class TableClient(Protocol):
@@ -22,8 +23,17 @@ class TableClient(Protocol):
 _DTYPES = {5: float32, 6: float64}  # by Paddle's numbers
 
 
-def _infer_pulled(ids: list[Spec], table: None, width: int, dtype: int, **attrs: Any) -> list[Spec]:
-    return [Spec((*one.shape, width), _DTYPES[dtype]) for one in ids]
+def _named(ids: Any, lookup_table_version: str) -> Any:
+    """Ids, an array or a spec, in the shape of what they name: those of 1.x have a last dimension of 1."""
+    if lookup_table_version != LABELLED_LOOKUP.type:
+        return ids
+    return ids.with_shape(ids.shape[:-1]) if isinstance(ids, Spec) else ids[..., 0]
+
+
+def _infer_pulled(
+    ids: list[Spec], table: None, width: int, dtype: int, lookup_table_version: str, **attrs: Any
+) -> list[Spec]:
+    return [Spec((*_named(one, lookup_table_version).shape, width), _DTYPES[dtype]) for one in ids]
 
 
 @op(
@@ -34,7 +44,7 @@ def _infer_pulled(ids: list[Spec], table: None, width: int, dtype: int, **attrs:
         "height_sections": [],
         "endpoints": [],
         "trainer_id": 0,
-        "lookup_table_version": "lookup_table_v2",
+        "lookup_table_version": LOOKUP_TABLE.type,
         "padding_idx": NO_PADDING,
         "dtype": 5,
         "width": -1,
@@ -49,6 +59,7 @@ def DISTRIBUTED_LOOKUP_TABLE(xp: Any, ids: list[Any], table: None, client: Table
 
     W only names the table: no trainer has it.
     """
+    ids = [_named(one, attrs["lookup_table_version"]) for one in ids]
     return [_without_padding(xp, one, client.pull_rows(one, **attrs), attrs["padding_idx"]) for one in ids]
 
 
@@ -58,7 +69,8 @@ def _without_padding(xp: Any, ids: Any, vectors: Any, padding_idx: int) -> Any:
     return xp.where((ids == padding_idx)[..., None], vectors.dtype.type(0), vectors)
 
 
-def _infer_pushed(table: None, ids: Spec, g: Spec, height: int, **attrs: Any) -> Spec:
+def _infer_pushed(table: None, ids: Spec, g: Spec, height: int, lookup_table_version: str, **attrs: Any) -> Spec:
+    ids = _named(ids, lookup_table_version)
     require_like("Out@GRAD", "Out", g, Spec((*ids.shape, g.shape[-1]), g.dtype))
     return Spec((height, g.shape[-1]), g.dtype, ROWS)
 
@@ -66,12 +78,15 @@ def _infer_pushed(table: None, ids: Spec, g: Spec, height: int, **attrs: Any) ->
 @op(
     "distributed_lookup_table_grad",
     "W, Ids, Out@GRAD -> W@GRAD",
-    attrs={"padding_idx": NO_PADDING, "height": 0},
+    attrs={"padding_idx": NO_PADDING, "height": 0, "lookup_table_version": LOOKUP_TABLE.type},
     infer=_infer_pushed,
     named_only="W",
 )
-def DISTRIBUTED_LOOKUP_TABLE_GRAD(xp: Any, table: None, ids: Any, g: Any, padding_idx: int, height: int) -> Rows:
+def DISTRIBUTED_LOOKUP_TABLE_GRAD(
+    xp: Any, table: None, ids: Any, g: Any, padding_idx: int, height: int, lookup_table_version: str
+) -> Rows:
     """The gradient of a table of `height` rows that no trainer has: one row per id."""
+    ids = _named(ids, lookup_table_version)
     values = _without_padding(xp, ids, g, padding_idx)
     return Rows(ids.reshape(-1).astype("int64"), values.reshape(-1, values.shape[-1]), height)
 

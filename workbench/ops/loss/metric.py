@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import DtypeError, ShapeError, Unimplemented
@@ -62,7 +63,14 @@ def accuracy(
         >>> print(static.Executor().run(feed=feed, fetch_list=[accuracy])[0].round(3))
         [0.667]
     """
+    return accuracy_of(topk, input, label, k, correct, total, name)
+
+
+def accuracy_of(
+    best_of: Callable[..., Any], input: Any, label: Any, k: int, correct: Any, total: Any, name: str | None = None
+) -> Any:
+    """`accuracy`, where `best_of(input, k=k)` gives the largest scores and their positions."""
     if correct is not None or total is not None:
         raise Unimplemented("accuracy does not write its counts into given tensors; leave correct and total out")
-    best, indices = topk(input, k=k)
+    best, indices = best_of(input, k=k)
     return ACCURACY(best, indices, label, zero_dim=zero_dim(), name=name)[0]

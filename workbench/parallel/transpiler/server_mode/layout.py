@@ -15,7 +15,8 @@ from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, OPTIMIZE
 from workbench.framework.values.dtype import DType
 from workbench.framework.values.spec import ROWS
-from workbench.ops.index.embedding import DENSIFY, LOOKUP_TABLE
+from workbench.ops.index.composed.labelled import LOOKUPS
+from workbench.ops.index.embedding import DENSIFY
 from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.update.gradient_clip import clip_rows, multiply_rows
 from workbench.parallel.transpiler.blocks import TensorBlock, cut
@@ -221,7 +222,7 @@ def goes_by_elements(op: Operator) -> bool:
 
 
 def _is_only_looked_up(block: Block, name: str) -> bool:
-    return all(op.record is LOOKUP_TABLE for op in readers_of(block, name))
+    return all(op.record in LOOKUPS for op in readers_of(block, name))
 
 
 def readers_of(block: Block, name: str) -> Iterator[Operator]:

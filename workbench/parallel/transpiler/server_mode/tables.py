@@ -6,7 +6,7 @@ from workbench.framework.op.record import grad_slot
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE, DISTRIBUTED_LOOKUP_TABLE_GRAD
-from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.index.composed.labelled import LOOKUPS
 from workbench.parallel.transpiler.server_mode.layout import Layout, Served
 
 
@@ -19,9 +19,9 @@ def pull_rows(block: Block, table: Served, layout: Layout) -> None:
     for place, op in enumerate(block.ops):
         if table.name not in op.input_arg_names:
             continue
-        if op.record is LOOKUP_TABLE:
+        if op.record in LOOKUPS:
             block.ops[place] = _pulling(block, op, table, layout)
-        elif op.record is LOOKUP_TABLE.backward:
+        elif op.record.forward_of in LOOKUPS:
             block.ops[place] = _backward(block, op, table)
     block.program.touch()
 
@@ -42,7 +42,13 @@ def _pulling(block: Block, op: Operator, table: Served, layout: Layout) -> Opera
 
 
 def _backward(block: Block, op: Operator, table: Served) -> Operator:
-    attrs = {"padding_idx": op.attr("padding_idx"), "height": table.shape[0], "op_role": op.role}
+    assert op.record.forward_of is not None
+    attrs = {
+        "padding_idx": op.attr("padding_idx"),
+        "height": table.shape[0],
+        "lookup_table_version": op.record.forward_of.type,
+        "op_role": op.role,
+    }
     if op.role_vars:
         attrs["op_role_var"] = op.attr("op_role_var")
     ins = {slot: op.input(slot) for slot in ("W", "Ids", grad_slot("Out"))}

@@ -14,6 +14,7 @@ from workbench.executors.lowering.tape.sparse import SparseOperand, memories
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
+from workbench.ops.index.composed.labelled import LABELLED_LOOKUP, LABELLED_ONE_HOT, LARGEST
 from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
 from workbench.ops.index.gather import GATHER
 from workbench.ops.index.label import count_labels, pick_label, place_label
@@ -60,13 +61,13 @@ def _add(
     writer.row("add_rows", x, ids, out, outer, height, ids.size, width, padding)
 
 
-@native(LOOKUP_TABLE)
+@native(LOOKUP_TABLE, LABELLED_LOOKUP)
 def lookup(writer: TapeWriter, row: Row) -> None:
     (out,), (table, ids) = operands(writer, row)
     _take(writer, table, ids, out, padding=row.node.attrs["padding_idx"])
 
 
-@native(LOOKUP_TABLE.backward, sparse=True)
+@native(LOOKUP_TABLE.backward, LABELLED_LOOKUP.backward, sparse=True)
 def lookup_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, ids, g) = operands(writer, row)
     require(g is not None)
@@ -145,7 +146,7 @@ def place_label_row(writer: TapeWriter, row: Row) -> None:
     _place(writer, x, label, out, row.node.attrs)
 
 
-@native(ONE_HOT)
+@native(ONE_HOT, LABELLED_ONE_HOT)
 def one_hot(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require(not row.node.attrs["allow_out_of_range"])
@@ -165,11 +166,12 @@ def count_labels_row(writer: TapeWriter, row: Row) -> None:
 # Accuracy
 
 
-@native(TOP_K, integers=True)
+@native(TOP_K, LARGEST, integers=True)
 def top_k(writer: TapeWriter, row: Row) -> None:
     (out, indices), (x,) = operands(writer, row)
-    k = row.node.attrs["k"]
-    require(row.node.attrs["largest"], k <= MOST_BEST, normalize_axis(row.node.attrs["axis"], x.ndim) == x.ndim - 1)
+    attrs = TOP_K.attrs | row.node.attrs
+    k = attrs["k"]
+    require(attrs["largest"], k <= MOST_BEST, normalize_axis(attrs["axis"], x.ndim) == x.ndim - 1)
     shape = (*x.shape[:-1], k)
     out = writer.temporary(shape) if out is None else out
     indices = writer.temporary(shape, INTEGER) if indices is None else indices
