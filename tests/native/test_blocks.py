@@ -158,7 +158,8 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
 
 BY_TABLE = {
     "convolve", "convolve_samples", "convolve_columns", "input_gradient_columns", "max_pool", "average_pool",
-    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad", "unfold_samples", "fold_samples",
+    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad", "max_pool_groups",
+    "max_pool_groups_grad", "unfold_samples", "fold_samples",
 }  # fmt: skip
 
 
@@ -182,7 +183,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
         assert all(np.isfinite(out).all() for out in expected)
         for division in DIVISIONS[kernel]:
             arguments, outs = make()
-            blocks = blocks_along(division, arguments, most)
+            blocks = blocks_along(division, arguments, most, most)
             assert len(blocks) == most, "the example is too small"
             tape = Tape(kernels())
             memory = partial(memory_of, tape)
@@ -195,19 +196,23 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
 
 def test_a_short_row_is_not_divided() -> None:
     x, out = floats(5, 3), empty(5)
-    assert blocks_of("sum_rows", [x, out, 5, 3, 1], 2) is None
-    assert blocks_of("look_up", [], 2) is None
+    assert blocks_of("sum_rows", [x[:1], out, 1, 3, 1], 2, 2) is None
+    assert blocks_of("look_up", [], 2, 2) is None
 
 
 @pytest.mark.parametrize(
-    ("size", "unit", "most"), [(100, 1, 3), (1000, 24, 4), (6, 1, 3), (7, 1, 3), (1, 1, 2), (50, 16, 2)]
+    ("size", "unit", "most", "threads"),
+    [(100, 1, 3, 3), (1000, 24, 4, 2), (256, 24, 4, 2), (256, 24, 3, 2), (6, 1, 3, 2), (1, 1, 2, 2), (50, 16, 8, 4)],
 )
-def test_borders(size: int, unit: int, most: int) -> None:
-    edges = borders(size, unit, most)
-    assert edges[0] == 0 and edges[-1] == size and len(edges) - 1 <= most
+def test_borders(size: int, unit: int, most: int, threads: int) -> None:
+    edges = borders(size, unit, most, threads)
+    count = len(edges) - 1
+    assert edges[0] == 0 and edges[-1] == size and count <= most
     assert all(edge % unit == 0 for edge in edges[:-1])
     units = -(-np.diff(edges) // unit)
-    assert (units > 0).all() and units.max() <= 1.5 * units.min()
+    assert (units > 0).all()
+    own = [units[count * thread // threads : count * (thread + 1) // threads].sum() for thread in range(threads)]
+    assert max(own) == -(-sum(own) // threads), "a thread has more to do than it must"
 
 
 def test_a_block_is_done_once_in_a_step() -> None:

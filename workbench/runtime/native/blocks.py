@@ -17,18 +17,22 @@ Memory = Callable[[Any], Any]
 LINE = 64  # bytes; memory for temporaries begins at a cache line
 
 
-def blocks_of(kernel: str, arguments: Sequence[Any], most: int) -> list[tuple[Any, ...]] | None:
-    """The arguments of at most so many rows that together do what one row does; None if it does not divide."""
+def blocks_of(kernel: str, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]] | None:
+    """The arguments of at most so many rows that together do what one row does; None if it does not divide.
+
+    Args:
+        threads: that share them.
+    """
     for division in DIVISIONS.get(kernel, ()):
-        blocks = blocks_along(division, arguments, most)
+        blocks = blocks_along(division, arguments, most, threads)
         if len(blocks) > 1:
             return blocks
     return None
 
 
-def blocks_along(division: Division, arguments: Sequence[Any], most: int) -> list[tuple[Any, ...]]:
+def blocks_along(division: Division, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]]:
     """The same along one dimension; a single row if that is too short."""
-    return [_block(division, arguments, *pair) for pair in pairwise(division.borders(arguments, most))]
+    return [_block(division, arguments, *pair) for pair in pairwise(division.borders(arguments, most, threads))]
 
 
 def _block(division: Division, arguments: Sequence[Any], begin: Any, end: Any) -> tuple[Any, ...]:

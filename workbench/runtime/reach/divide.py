@@ -19,7 +19,6 @@ from workbench.runtime.reach.declare import REACHES
 
 Factor = int | str  # a number, or the parameter that holds it
 Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
-_FINE = 3  # units per block, where blocks differ by one
 
 
 class Division(NamedTuple):
@@ -28,20 +27,21 @@ class Division(NamedTuple):
     Attributes:
         size: of the arguments of a row, the size of that dimension.
         sized: the argument that tells it, of another size. at: which argument that is.
-        unit: blocks begin at multiples of that. is_least: none is smaller, for what is left goes to the last one.
+        unit: of the arguments; blocks begin at multiples of that. is_least: none is smaller, for what is left goes to
+            the last one.
         moves: pointers, and of the arguments, by how many bytes they move from one to the next.
     """
 
     size: Callable[[Sequence[Any]], Any]
     sized: Callable[[Sequence[Any], Any], Any]
     at: int
-    unit: int
+    unit: Callable[[Sequence[Any]], int]
     is_least: bool
     moves: tuple[tuple[int, Callable[[Sequence[Any]], Any]], ...]
 
-    def borders(self, arguments: Sequence[Any], most: int) -> list[Any]:
+    def borders(self, arguments: Sequence[Any], most: int, threads: int) -> list[Any]:
         """Where at most so many blocks of a row begin, and where the last one ends."""
-        return borders(self.size(arguments), self.unit, most, self.is_least)
+        return borders(self.size(arguments), self.unit(arguments), most, threads, self.is_least)
 
 
 DIVISIONS: dict[str, list[Division]] = {}
@@ -69,19 +69,21 @@ def divides(along: str, unit: int = 1, **moves: tuple[Factor, ...]) -> Declare:
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
         place = at(along)
-        moved = tuple((at(name), _bytes(factors, at)) for name, factors in moves.items())
-        division = Division(lambda arguments: arguments[place], lambda _, size: size, place, unit, False, moved)
+        moved = tuple((at(name), _product(factors, at)) for name, factors in moves.items())
+        division = Division(
+            lambda arguments: arguments[place], lambda _, size: size, place, lambda _: unit, False, moved
+        )
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents
 
     return note
 
 
-def divides_by_table(word: int, unit: int = 1, **moves: Callable[[Any], int]) -> Declare:
+def divides_by_table(word: int, unit: Factor = 1, **moves: Callable[[Any], int]) -> Declare:
     """The same of a kernel that is told its sizes by a table, its first argument.
 
     Args:
-        word: of the table. unit: no block is smaller.
+        word: of the table. unit: no block is smaller; a parameter has it where rows differ.
         moves: by parameter, of the table, the bytes from one to the next.
     """
 
@@ -93,28 +95,32 @@ def divides_by_table(word: int, unit: int = 1, **moves: Callable[[Any], int]) ->
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
         moved = tuple((at(name), lambda arguments, of=of: of(arguments[0])) for name, of in moves.items())
-        division = Division(lambda arguments: int(arguments[0][word]), sized, 0, unit, True, moved)
+        division = Division(
+            lambda arguments: int(arguments[0][word]), sized, 0, _product((unit,), at), True, moved
+        )
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents
 
     return note
 
 
-def _bytes(factors: Sequence[Factor], at: Callable[[str], int]) -> Callable[[Sequence[Any]], Any]:
+def _product(factors: Sequence[Factor], at: Callable[[str], int]) -> Callable[[Sequence[Any]], Any]:
     number = prod(f for f in factors if isinstance(f, int))
     indexes = [at(f) for f in factors if isinstance(f, str)]
     return lambda arguments: number * prod(arguments[index] for index in indexes)
 
 
-def borders(size: Any, unit: int, most: int, is_least: bool = False) -> list[Any]:
+def borders(size: Any, unit: int, most: int, threads: int, is_least: bool = False) -> list[Any]:
     """Where at most so many blocks of a size begin, at multiples of the unit, and where the last one ends.
 
-    There are fewer where some of them would have much more to do than others.
+    There are as many for every thread, so that none has more than one unit more to do than others; fewer only where
+    units are few.
 
     Args:
         is_least: no block is smaller than the unit.
     """
     units = size // unit if is_least else (size + unit - 1) // unit
-    while most > 1 and not (units >= _FINE * most or (type(units) is int and units and units % most == 0)):
-        most -= 1
-    return [0, *(unit * (units * number // most) for number in range(1, most)), size]
+    count = most - most % threads if most > threads else most
+    while count > 1 and not units >= count:
+        count -= 1
+    return [0, *(unit * (units * number // count) for number in range(1, count)), size]

@@ -149,7 +149,7 @@ class Team:
             rows: those of the plan that it is part of.
         """
         most = self._blocks_of(rows)
-        blocks = blocks_of(kernel, arguments, most) if most > 1 else None
+        blocks = blocks_of(kernel, arguments, most, self._threads) if most > 1 else None
         self.join()
         if blocks is None:
             self._leader.row(kernel, *arguments)
@@ -176,12 +176,16 @@ class Team:
             memory: the leader's, for temporaries.
         """
         most = self._blocks_of(rows)
-        blocks = code.blocks(most) if most > 1 else None
+        blocks = code.blocks(most, self._threads) if most > 1 else None
         self.join()
         if blocks is None:
             code.emit(self._leader, memory)
         else:
             self._divide(rows, [block.emit for block in blocks], memory)
+
+    @property
+    def _threads(self) -> int:
+        return 1 + len(self._helpers)
 
     def _blocks_of(self, rows: Sequence[Row]) -> int:
         return max((self._shares.blocks.get(row.node, 1) for row in rows), default=1)
@@ -193,7 +197,7 @@ class Team:
             blocks: called with a tape and memory for temporaries, each writes a row.
             memory: the leader's.
         """
-        threads = min(1 + len(self._helpers), len(blocks))
+        threads = min(self._threads, len(blocks))
         begin = self._make_flag("the thread it helps")
         self._open = [self._make_flag("a block of another thread") for _ in blocks]
         self._leader.row("signal", begin.array, self._control)

@@ -100,7 +100,7 @@ class VectorCode:
             tape, self.total
         )
 
-    def blocks(self, most: int) -> list[VectorCode] | None:
+    def blocks(self, most: int, threads: int) -> list[VectorCode] | None:
         """At most so many pieces of the work that together are all of it; None if it does not divide.
 
         What follows from the shape alone is where pieces may begin: with a row of what repeats, and of whatever has
@@ -109,7 +109,8 @@ class VectorCode:
         leaves = [*self._leaves, *(leaf for _, leaf in self._outs.values())]
         if any(i.function == "sum" for i in self.code):
             return None
-        edges = borders(self.total, _common_multiple([_VECTOR, *self._periods, *(leaf.unit for leaf in leaves)]), most)
+        unit = _common_multiple([_VECTOR, *self._periods, *(leaf.unit for leaf in leaves)])
+        edges = borders(self.total, unit, most, threads)
         if len(edges) < 3:
             return None
         return [self._part(begin, end) for begin, end in pairwise(edges)]

@@ -146,6 +146,7 @@ def max_pool_lines_grad(size: Any, x: Any, g: Any, out: Any) -> Any:
     return sizes.table, sizes.image, sizes.windows, sizes.image
 
 
+@divides_by_table(PLANES, "planes", x=_image, out=_windows)
 @reaches("size", "table", "x", "out")
 def max_pool_groups(size: Any, table: Any, groups: int, planes: int, x: Any, out: Any) -> Any:
     sizes = _Sizes(size)
@@ -153,6 +154,7 @@ def max_pool_groups(size: Any, table: Any, groups: int, planes: int, x: Any, out
     return sizes.table, WORD * GROUP_WORDS * groups, sizes.image, sizes.windows
 
 
+@divides_by_table(PLANES, "planes", x=_image, g=_windows, out=_image)
 @reaches("size", "table", "x", "g", "out")
 def max_pool_groups_grad(size: Any, table: Any, groups: int, planes: int, x: Any, g: Any, out: Any) -> Any:
     sizes = _Sizes(size)
