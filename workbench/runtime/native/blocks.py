@@ -15,19 +15,33 @@ from workbench.runtime.reach.table import reach_of
 
 Memory = Callable[[Any], Any]
 LINE = 64  # bytes; memory for temporaries begins at a cache line
+_ONE_BLOCK = 2  # edges
+_NOTICED = 16  # less than such a part of the work makes no division better than another one
 
 
 def blocks_of(kernel: str, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]] | None:
     """The arguments of at most so many rows that together do what one row does; None if it does not divide.
 
     Args:
-        threads: that share them.
+        threads: that share them. Of several dimensions one is chosen that leaves them about as much to do.
     """
-    for division in DIVISIONS.get(kernel, ()):
-        blocks = blocks_along(division, arguments, most, threads)
-        if len(blocks) > 1:
-            return blocks
-    return None
+    ways = [d for d in DIVISIONS.get(kernel, ()) if len(d.borders(arguments, most, threads)) > _ONE_BLOCK]
+    if not ways:
+        return None
+    evenest = min(ways, key=lambda d: _unevenness(d.borders(arguments, most, threads), threads))
+    return blocks_along(evenest, arguments, most, threads)
+
+
+def _unevenness(edges: Sequence[Any], threads: int) -> tuple[int, int]:
+    """What to compare divisions by: how much the busiest thread has to do, and then how few blocks there are.
+
+    Of open sizes nothing is asked.
+    """
+    count, size = len(edges) - 1, edges[-1]
+    if type(size) is not int:
+        return 0, 0
+    first = [edges[count * thread // threads] for thread in range(threads + 1)]
+    return round(_NOTICED * max(b - a for a, b in pairwise(first)) / size), -count
 
 
 def blocks_along(division: Division, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]]:
