@@ -95,9 +95,7 @@ def divides_by_table(word: int, unit: Factor = 1, **moves: Callable[[Any], int])
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
         moved = tuple((at(name), lambda arguments, of=of: of(arguments[0])) for name, of in moves.items())
-        division = Division(
-            lambda arguments: int(arguments[0][word]), sized, 0, _product((unit,), at), True, moved
-        )
+        division = Division(lambda arguments: int(arguments[0][word]), sized, 0, _product((unit,), at), True, moved)
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents
 
