@@ -15,7 +15,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -152,14 +152,21 @@ def run_by_hand(script: str, trainers: int = 2, servers: int = 1, **variables: s
 
 @contextmanager
 def launched(
-    folder: Path, script: str, trainers: int = 2, servers: int = 1, limit: float = 60.0, **variables: str
+    folder: Path,
+    script: str,
+    trainers: int = 2,
+    servers: int = 1,
+    limit: float = 60.0,
+    options: Sequence[str] = (),
+    **variables: str,
 ) -> Iterator[subprocess.Popen[str]]:
-    """A job of MPI ranks, started by `workbench launch`; its results and logs are in the folder."""
+    """A job started by `workbench launch`, of MPI ranks unless `options` say otherwise; its results and logs are in
+    the folder."""
     require_mpi()
     path = folder / "script.py"
     path.write_text(_BEGIN.format(limit=limit) + textwrap.dedent(script) + _END)
     command = [sys.executable, "-m", "workbench.distributed.launch", "--log_dir", str(folder / "log")]
-    command += ["--server_num", str(servers), "--worker_num", str(trainers), str(path)]
+    command += ["--server_num", str(servers), "--worker_num", str(trainers), *options, str(path)]
     process = subprocess.Popen(
         ending_with_us(command), env=environment(RESULTS=str(folder), **variables), cwd=ROOT,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

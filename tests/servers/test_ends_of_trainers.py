@@ -10,9 +10,10 @@ import pytest
 
 from tests.servers.job import launched, results_in
 from workbench.parallel.launch import job as jobs
-from workbench.parallel.launch.job import Job, ServerRoles
+from workbench.parallel.launch.job import Job
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Room
+from workbench.parallel.launch.variables import ServerRoles
 
 pytestmark = pytest.mark.processes
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.servers.job import launched, results_in
+from tests.servers.job import free_endpoints, launched, results_in
 
 pytestmark = pytest.mark.processes
 
@@ -77,6 +80,54 @@ def test_of_a_killed_synchronous_trainer_the_others_are_told_at_once(tmp_path: P
         said = job.communicate(timeout=80)[0]
     assert job.returncode == 1 and "process 1 failed first: trainer 1 was killed" in said, said
     assert "step 1: trainer 1 is gone" in results_in(tmp_path)["trainer0"]["error"]
+
+
+_REJOINED = (
+    _SERVE.format(mode=0, server="pass")
+    + """
+        again = os.environ["WORKBENCH_STARTS"] != "0"
+        results["steps"] = [step() for _ in range(2 + (not again))] if index == 0 or again else [step()]
+        if index == 1 and not again:
+            die()
+        executor.close()
+"""
+)
+
+
+def test_a_killed_trainer_is_started_again_where_no_mpi_counts_processes(tmp_path: Path) -> None:
+    options = ["--max_restart", "1", "--servers", *free_endpoints(1)]
+    with launched(tmp_path, _REJOINED, limit=90.0, options=options) as job:
+        said = job.communicate(timeout=100)[0]
+    results = results_in(tmp_path)
+    assert job.returncode == 0 and "trainer 1, was killed: it is started again (0 restarts left)" in said, said
+    assert np.allclose(results["trainer0"]["steps"], np.repeat([[0.7], [0.4], [0.1]], 3, 1))
+    assert np.allclose(results["trainer1"]["steps"], np.repeat([[0.4], [0.1]], 3, 1))  # of the one that came again
+    assert np.allclose(results["server0"]["w"], 0.1)
+
+
+_STAYING = """
+    step()
+    open(folder + "/stepped", "w").close()
+    time.sleep(50)
+"""
+_DIES = "import threading; threading.Thread(target=lambda: (until('stepped'), die()), daemon=True).start()"
+
+
+@pytest.mark.parametrize("server", ["pass", _DIES])
+def test_nothing_is_started_again_beside_a_lost_server_and_in_a_job_that_is_to_end(tmp_path: Path, server: str) -> None:
+    script = _SERVE.format(mode=2, server=server) + textwrap.indent(_STAYING, "    ")
+    options = ["--max_restart", "3", "--servers", *free_endpoints(1)]
+    with launched(tmp_path, script, trainers=1, options=options) as job:
+        if server == "pass":
+            while not (tmp_path / "stepped").exists():
+                time.sleep(0.05)
+            job.send_signal(signal.SIGTERM)
+        said = job.communicate(timeout=60)[0]
+    assert "started again" not in said
+    if server == "pass":
+        assert job.returncode == 128 + signal.SIGTERM, said
+    else:
+        assert job.returncode == 128 + signal.SIGKILL and "process 1 failed first: server 0 was killed" in said, said
 
 
 _RESTARTED = (

@@ -14,12 +14,12 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from operator import attrgetter
-from typing import NamedTuple
 
 from workbench.parallel.launch.begun import begun_by
 from workbench.parallel.launch.mpiexec import environment
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Failure, Room
+from workbench.parallel.launch.variables import ServerRoles
 from workbench.runtime.comm.mpi.memory.peers import state_of
 
 GRACE = 5.0  # seconds processes have between a signal that asks them to end and one that does not ask
@@ -41,18 +41,6 @@ if os.getppid() == int(sys.argv[1]):
 _RANK = re.compile(r"(?:process rank |Process name: \[\S*@\d+,)(\d+)")
 _PID = re.compile(r"PID (\d+) RUNNING AT")
 _SIGNAL = re.compile(r"\(signal (\d+)\)")  # MPICH's exit status is then the signal
-
-
-class ServerRoles(NamedTuple):
-    """How many trainers a job has, the first processes, and how many servers."""
-
-    trainers: int
-    servers: int
-
-    def name(self, rank: int) -> str:
-        """What a process is called."""
-        number = rank - self.trainers
-        return f"trainer {rank}" if number < 0 else f"server {number}"
 
 
 class Job:
@@ -121,6 +109,8 @@ class Job:
         if self._over.is_set():  # nobody is left, but what was asked for counts
             self.asked = self.asked or (number if should_end else None)
             return
+        if should_end:
+            self.room.tell_ending()
         pids = self.room.pids()
         for pid in pids.values():
             _kill(pid, number)

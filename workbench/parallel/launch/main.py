@@ -11,14 +11,16 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workbench.errors import EnforceNotMet
-from workbench.parallel.launch.job import Job, ServerRoles
+from workbench.parallel.launch.job import Job
 from workbench.parallel.launch.mpiexec import Launcher, command_line, find_launcher
 from workbench.parallel.launch.options import LaunchOptions, parse
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import Room
+from workbench.parallel.launch.starter import require_grpc
+from workbench.parallel.launch.variables import ServerRoles
 from workbench.runtime.standing import LAUNCHED, STARTS
 
-RANK = "workbench.parallel.launch.rank"
+RANK, STARTER = "workbench.parallel.launch.rank", "workbench.parallel.launch.starter"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 USAGE = 2
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
     """
     options = parse(sys.argv[1:] if arguments is None else arguments, program)
     try:
-        launcher = find_launcher()
+        launcher = find_launcher() if not options.restarts else None
         with _signals_held() as delivered_to:
             name = secrets.token_hex(8)
             job = _run(options, launcher, delivered_to, 0, name)
@@ -50,11 +52,15 @@ def main(arguments: Sequence[str] | None = None, program: str = "workbench launc
     return _verdict(job, program)
 
 
-def _run(options: LaunchOptions, launcher: Launcher, delivered_to: DeliveredTo, n: int, name: str) -> Job:
+def _run(options: LaunchOptions, launcher: Launcher | None, delivered_to: DeliveredTo, n: int, name: str) -> Job:
     """A job from its beginning to its end, after `n` that lost a process each."""
     output = JobOutput(options.processes, options.log_dir, goes_on=n > 0)
     starts = {STARTS: str(n), LAUNCHED: name}
-    job = start(options, launcher, output, Room(options.processes), more=starts)
+    room = Room(options.processes)
+    if launcher is None:
+        job = start_one_by_one(options, output, room, starts)
+    else:
+        job = start(options, launcher, output, room, more=starts)
     with delivered_to(job.ask):
         job.wait()
     return job
@@ -90,6 +96,29 @@ def start(
     memory = room.memory.variables() if options.nodes == 1 else {}
     variables = {**setting, **memory, **(more or {})}
     return Job(command, room, output, variables, roles if options.server_count else None)
+
+
+def start_one_by_one(options: LaunchOptions, output: JobOutput, room: Room, more: Mapping[str, str]) -> Job:
+    """Start the processes of a job in which trainers that are killed are started again.
+
+    Args:
+        more: further variables for them.
+
+    Raises:
+        Unavailable: there is no gRPC.
+    """
+    require_grpc()
+    python = [sys.executable, "-m"]
+    setting = room.setting(
+        processes=options.processes,
+        devices=options.devices,
+        servers=options.servers,
+        server_count=options.server_count,
+        start_port=options.start_port,
+        restarts=options.restarts,
+    )
+    command = [*python, STARTER, *python, RANK, *options.command]
+    return Job(command, room, output, {**setting, **room.memory.variables(), **more})
 
 
 def _verdict(job: Job, program: str) -> int:

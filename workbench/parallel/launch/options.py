@@ -19,8 +19,9 @@ command once, not on every machine. Within Slurm or a Kubernetes MPIJob --nnodes
 shown with their rank before every line and kept in LOG_DIR/workerlog.RANK; their stdin is empty. The exit status is
 that of the process that failed first, whose traceback is shown last. A process that is killed ends the job; in one with
 parameter servers (under Open MPI) a trainer that is killed does not end the others: asynchronous ones go on without it,
-and the exit status is then 1. It cannot come again, for an MPI job takes no new processes; where servers and trainers
-are started one by one (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST …), the same command starts a lost trainer again."""
+and the exit status is then 1. An MPI job takes no new processes, so it cannot come again; with --max_restart the
+processes are no MPI job and talk by gRPC, as those do that are started one by one (TRAINING_ROLE,
+PADDLE_PSERVERS_IP_PORT_LIST …): a trainer that is killed is started again and takes its place at the servers."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class LaunchOptions:
         start_port: of the first process of a machine, in endpoints.
         job: what it is called.
         elastic: when a process is lost, the others end and the script is started again in one process less.
+        restarts: how often, in all, a trainer that was killed is started again, in a job with parameter servers.
     """
 
     command: tuple[str, ...]
@@ -50,6 +52,7 @@ class LaunchOptions:
     start_port: int = FIRST_PORT
     job: str = "default"
     elastic: bool = False
+    restarts: int = 0
 
     @property
     def per_node(self) -> int:
@@ -105,6 +108,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     add("--elastic", action="store_true",
         help="when a process is lost, start the script again in one less; wb.train(elastic=True) goes on")  # fmt: skip
+    add("--max_restart", "--max_restarts", dest="restarts", type=_count, default=0, metavar="N",
+        help="with parameter servers: start a trainer that is killed again, N times in all")  # fmt: skip
     add("-m", dest="module", metavar="MODULE", help="run a module instead of a script")
     add("command", nargs=argparse.REMAINDER, metavar="script …", help="the script and its arguments")
     return parser
@@ -124,12 +129,17 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         )
     if given.elastic and (servers or nodes > 1):
         raise InvalidArgument(
-            "--elastic is for trainers on one machine, without parameter servers; where servers and trainers are "
-            "started one by one (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST …), a lost trainer is started again alone"
+            "--elastic is for trainers on one machine, without parameter servers; beside servers, --max_restart starts "
+            "a lost trainer again alone"
+        )
+    if given.restarts and (not servers or nodes > 1):
+        raise InvalidArgument(
+            "--max_restart is for jobs with parameter servers (--server_num, --worker_num) on one machine; without "
+            "servers, --elastic starts all trainers again in one less"
         )
     return LaunchOptions(
         _command(given), processes, nodes, given.hosts, given.devices, given.servers, servers, given.log_dir,
-        given.start_port, given.job_id, given.elastic,
+        given.start_port, given.job_id, given.elastic, given.restarts,
     )  # fmt: skip
 
 

@@ -11,13 +11,14 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.parallel.launch.room import SETTING, Doorway, doorway
+from workbench.parallel.launch.starter import RANK
 from workbench.parallel.launch.variables import LOCALHOST, server_endpoints, server_job_variables, trainer_variables
 from workbench.runtime.standing import mpi_standing
 
@@ -42,13 +43,14 @@ def run_in_job(task: Callable[[Doorway | None], None]) -> None:
         SystemExit: it failed; what it raised has been printed, and told to whoever started the job.
     """
     job = json.loads(os.environ.pop(SETTING))
-    told = mpi_standing()
-    door = doorway(job, told.rank) if told else None
+    own, told = os.environ.pop(RANK, ""), mpi_standing()  # what scripts start in turn has other numbers
+    rank = int(own) if own else told.rank if told else None
+    door = doorway(job, rank) if rank is not None else None
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpiexec does not say when its stdin ends
     if door is not None:
         door.enter()
     try:
-        os.environ.update(_variables(job))
+        os.environ.update(_alone(job, int(own)) if own else _variables(job))
         if door is not None:
             door.tell_ready()
         task(door)
@@ -119,8 +121,18 @@ def _variables(job: Mapping[str, Any]) -> dict[str, str]:
     hosts = _hosts(world)
     if not job["server_count"]:
         return trainer_variables(world.rank, hosts, job["devices"], job["start_port"], job["name"])
+    return _server_variables(job, world.rank, hosts)
+
+
+def _alone(job: Mapping[str, Any], rank: int) -> dict[str, str]:
+    """Those of a process that no MPI has started."""
+    return _server_variables(job, rank, [LOCALHOST] * job["processes"])
+
+
+def _server_variables(job: Mapping[str, Any], rank: int, hosts: Sequence[str]) -> dict[str, str]:
+    """Those of a job with parameter servers."""
     servers = job["servers"] or server_endpoints(hosts, job["server_count"], job["start_port"])
-    return server_job_variables(world.rank, hosts, servers, job["start_port"])
+    return server_job_variables(rank, hosts, servers, job["start_port"])
 
 
 def _hosts(world: Any) -> list[str]:

@@ -7,6 +7,7 @@
     ready.N          it has met the others, and begins its script
     failed.N         how it failed, in JSON
     ended.N          it has come to its end, well or not
+    ending           all processes were asked to end
 
 The folder belongs to the user alone (mode 0700). On other machines there is none: what processes print there goes
 through mpiexec.
@@ -33,6 +34,9 @@ LENGTH_BYTES = 8  # of the length of a task
 
 SETTING = "WORKBENCH_JOB"
 """The variable by which processes learn of their job: what `Room.setting` says, in JSON."""
+
+
+ENDING = "ending"
 
 
 class Failure(NamedTuple):
@@ -94,6 +98,10 @@ class Room:
         """Those that told of their failure, the first one first."""
         texts = [_read(self.path / f"failed.{rank}") for rank in range(self.processes)]
         return sorted((Failure(**json.loads(text)) for text in texts if text), key=lambda failure: failure.when)
+
+    def tell_ending(self) -> None:
+        """Leave word that all processes are being asked to end."""
+        (self.path / ENDING).touch()
 
     def lost(self) -> set[int]:
         """The processes that are gone without a word."""

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 LOCALHOST = "127.0.0.1"
+
+
+class ServerRoles(NamedTuple):
+    """How many trainers a job has, the first processes, and how many servers."""
+
+    trainers: int
+    servers: int
+
+    def name(self, rank: int) -> str:
+        """What a process is called."""
+        number = rank - self.trainers
+        return f"trainer {rank}" if number < 0 else f"server {number}"
 
 
 def trainer_variables(

@@ -1,0 +1,108 @@
+"""Starts the processes of a job one by one, and a trainer that was killed again: it stands where mpiexec stands else.
+
+Servers and trainers talk by gRPC then. To them a trainer that comes again is one that comes late; MPI, which knows how
+many processes a job has from its beginning, has no place for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from workbench.errors import Unavailable
+from workbench.parallel.launch.room import ENDING, SETTING, Doorway
+from workbench.parallel.launch.variables import ServerRoles
+from workbench.runtime.standing import STARTS
+
+RANK = "WORKBENCH_RANK"
+"""The variable by which a process that no MPI has started learns which one of its job it is."""
+
+
+def require_grpc() -> None:
+    """Raise Unavailable if processes could not talk, or scripts not be run."""
+    missing = [name for name in ("grpc", "mpi4py") if find_spec(name) is None]
+    if missing:
+        raise Unavailable(
+            "processes of which one may be started again talk by gRPC, and mpi4py runs their scripts; "
+            f"{' and '.join(missing)} is missing: pip install 'workbench[processes,ps]'"
+        )
+
+
+class Starter:
+    """Of one job.
+
+    Args:
+        room: its folder. command: what every process runs. roles: how many trainers and servers there are.
+        restarts: how often, in all, a trainer is started again.
+    """
+
+    def __init__(self, room: Path, command: Sequence[str], roles: ServerRoles, restarts: int) -> None:
+        self._room, self._command, self._roles, self._restarts = room, list(command), roles, restarts
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._starts = [0] * (roles.trainers + roles.servers)
+        self._is_ending = False
+
+    def run(self) -> int:
+        """Return when all processes have ended: the exit status of the first that failed, else 0."""
+        signal.signal(signal.SIGTERM, self._end)
+        status = 0
+        for number in range(len(self._starts)):
+            self._start(number)
+        while self._processes:
+            pid, ended = os.wait()
+            rank = next((number for number, process in self._processes.items() if process.pid == pid), None)
+            if rank is None:
+                continue
+            del self._processes[rank]
+            code = os.waitstatus_to_exitcode(ended)
+            if not code or (code < 0 and self._comes_again(rank)):
+                continue
+            status = status or (code if code > 0 else 128 - code)
+            if not (self._room / ENDING).exists():  # else whoever asked has asked all of them
+                self._end()
+        return status
+
+    def _start(self, rank: int) -> None:
+        told = {RANK: str(rank), STARTS: str(self._starts[rank])}
+        self._processes[rank] = subprocess.Popen(self._command, env=os.environ | told)
+        self._starts[rank] += 1
+
+    def _comes_again(self, rank: int) -> bool:
+        """Start a process that was killed again, if it is to be; tell of it."""
+        if self._is_ending or (self._room / ENDING).exists():
+            return False
+        name = self._roles.name(rank)
+        is_server, what = rank >= self._roles.trainers, "the job ends"
+        if not is_server and self._restarts:
+            self._restarts -= 1
+            what = f"it is started again ({self._restarts} restarts left)"
+        print(f"process {rank}, {name}, was killed: {what}", file=sys.stderr, flush=True)
+        if what == "the job ends":
+            Doorway(self._room, rank).tell_failure(f"{name} was killed", "")
+            return False
+        self._start(rank)
+        return True
+
+    def _end(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Ask all to end."""
+        self._is_ending = True
+        for process in [*self._processes.values()]:
+            process.terminate()
+
+
+def main() -> int:
+    """Start what the command line says, for the job in the environment."""
+    job = json.loads(os.environ[SETTING])
+    roles = ServerRoles(job["processes"] - job["server_count"], job["server_count"])
+    return Starter(Path(job["room"]), sys.argv[1:], roles, job["restarts"]).run()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
