@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.runtime.storage.bucket import Bucket
-from workbench.runtime.storage.tensor import LoDTensor, Moves
+from workbench.runtime.storage.tensor import LoDTensor, moves
 from workbench.runtime.undisturbed import in_one_call
 
 
@@ -21,21 +21,21 @@ def tensor(request: pytest.FixtureRequest) -> LoDTensor:
 
 
 def test_a_value_of_the_same_kind_goes_into_the_same_storage(tensor: LoDTensor) -> None:
-    storage, counts = tensor.array, (tensor.version, tensor.generation, Moves.count)
+    storage, counts = tensor.array, (tensor.version, tensor.generation, moves.count)
     new = np.ones((2, 3))
     tensor.set(new)
     new += 1
     assert tensor.array is storage and storage.tolist() == [[1, 1, 1], [1, 1, 1]]
-    assert (tensor.version, tensor.generation, Moves.count) == (counts[0] + 1, *counts[1:])
+    assert (tensor.version, tensor.generation, moves.count) == (counts[0] + 1, *counts[1:])
 
 
 @pytest.mark.parametrize("new", [np.ones((3, 2)), np.ones((2, 3), np.float32)])
 def test_another_one_gets_storage_of_its_own(tensor: LoDTensor, new: np.ndarray) -> None:
-    storage, version, generation, moves = tensor.array, tensor.version, tensor.generation, Moves.count
+    storage, version, generation, before = tensor.array, tensor.version, tensor.generation, moves.count
     tensor.set(new)
     assert tensor.array is not storage and tensor.array is not new and tensor.bucket is None
     assert tensor.array.shape == new.shape and tensor.dtype.numpy == new.dtype
-    assert (tensor.version, tensor.generation) == (version + 1, generation + 1) and Moves.count > moves
+    assert (tensor.version, tensor.generation) == (version + 1, generation + 1) and moves.count > before
 
 
 def test_every_change_counts_on_whichever_way_it_comes(tensor: LoDTensor) -> None:

@@ -61,9 +61,9 @@ class RecordedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         step = self._newest
         if step is not None and not kwargs:
-            feed = step.feed_if_unchanged(args)
-            if feed is not None:
-                return step.run_again(feed, args)
+            fed = step.feed_if_unchanged(args)
+            if fed is not None:
+                return step.run_fed(fed, args)
         if not current_recorder().is_eager and not in_static_mode():
             return self._function(*args, **kwargs)  # part of what is recorded around it
         return self._call(self._arguments(args, kwargs))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from workbench.dygraph.kinds import Kind, kind_of
 from workbench.dygraph.overwrites import RepeatedWrites, clock
-from workbench.dygraph.tensor.parameter import EagerParamBase, ParameterChanges
+from workbench.dygraph.tensor.parameter import EagerParamBase, parameter_changes
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
-from workbench.executors.feeding.feed_plan import Fed, FeedPlan
+from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.inspection.debugging import Debugging
 from workbench.executors.running.engine.engine import Engine
 from workbench.executors.running.spec import EngineSpec, snapshot
@@ -30,11 +33,11 @@ from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.bindings import BoundTensor
 from workbench.jit.values.captured_tensor import CapturedTensor
-from workbench.jit.values.expectation import Expectation
+from workbench.jit.values.expectation import Expectation, Feeding
 from workbench.jit.values.shared_storage import fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.storage.scope import Scope
-from workbench.runtime.storage.tensor import LoDTensor, Moves
+from workbench.runtime.storage.tensor import LoDTensor, moves
 from workbench.runtime.undisturbed import undisturbed
 
 _new_tensor = Tensor.__new__
@@ -48,6 +51,9 @@ _values = Scope()  # of which those of all recorded programs are kids: one step 
 
 class RecordedStep(Debugging):
     """What was recorded of one call of a function, ready to be run for others like it.
+
+    Attributes:
+        feed_if_unchanged: what is fed of arguments if all is as it was when this was settled; None if anything is not.
 
     Args:
         recorder: what it was recorded by. program: what is run of that.
@@ -86,11 +92,13 @@ class RecordedStep(Debugging):
         self._left = [each for each in self._gradients if each.after is not None or each.before is not None]
         rates = {name for op in self.program.all_ops() for name in op.inputs.get("LearningRate", ())}
         self._rates = [each for each in self.bindings if each.variable.name in rates]
-        self._is_ready = False
+        self.feed_if_unchanged: Feeding = _unsettled
         self._expectation: Expectation | None = None
+        self._scheduled: list[Any] = []
+        self._containers: list[Any] = []
+        self._changes = SimpleNamespace(count=-1)  # of `parameter_changes`
         self._is_outside = False
         self._placed = -1
-        self._plan: FeedPlan | None = None
         self._traits = self._traits_of_now()
         self._writes: RepeatedWrites | None = None
         self._kind: Kind | None = None
@@ -114,7 +122,7 @@ class RecordedStep(Debugging):
 
     def fits(self) -> bool:
         """Whether it is what the function would do; what was put in the place of tensors is taken over."""
-        self._is_ready, self._plan = False, None
+        self.feed_if_unchanged = _unsettled
         self._refresh_rates(self._optimizers)
         if self._traits != self._traits_of_now():
             return False
@@ -123,8 +131,8 @@ class RecordedStep(Debugging):
         changed = self.bindings.agree()
         if changed is None:
             return False
-        if self._placed != Moves.count:
-            self._placed = Moves.count
+        if self._placed != moves.count:
+            self._placed = moves.count
             updated = [each.storage for each in self.bindings if each.variable.name in self._written]
             fix_where_seen(updated, [each.tensor for each in self.bindings])
         if changed:
@@ -155,7 +163,27 @@ class RecordedStep(Debugging):
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """One step, of arguments it fits; what the function returns."""
-        return self._returned(self.execute(tensors), tensors)
+        return self.run_fed(dict(zip(self._feeds, map(_array_of, tensors), strict=True)), tensors)
+
+    def run_fed(self, feed: dict[str, Any] | Fed, tensors: Sequence[Tensor]) -> Any:
+        """`run` of arguments of which this is the feed."""
+        applied = self._applied
+        done = applied[0]
+        try:
+            results: list[Any] = self._runner.run(feed, self.fetches)
+            writes, bindings = self._writes, self.bindings
+            if writes is not None and bindings.moves == moves.count and not self._left:
+                writes.time = bindings.writes = clock.now = clock.now + 1  # `_note_run`, at once
+            else:
+                self._note_run()
+        except BaseException:  # Ctrl-C may come behind the commit, or behind the first half of the notes
+            undisturbed(self._note_run if applied[0] != done else self._follow)
+            raise
+        if self._kind is None:
+            return self._returned(results, tensors)
+        tensor = _new_tensor(Tensor)
+        tensor.array, tensor.kind, tensor.stop_gradient, tensor.source = results[0], self._kind, True, None
+        return tensor
 
     def _returned(self, results: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
         """What the function returns."""
@@ -165,38 +193,9 @@ class RecordedStep(Debugging):
             self._kind = kind_of(results[0])
         return Tensor(results[0])
 
-    def run_again(self, feed: dict[str, Any], args: Sequence[Tensor]) -> Any:
-        """`run` of arguments for which `feed_if_unchanged` has just given the feed."""
-        plan = self._plan
-        results = self._execute(feed if plan is None else Fed(plan, [feed] * plan.devices))
-        if not self._is_single or self._kind is None:
-            return self._returned(results, args)
-        tensor = _new_tensor(Tensor)
-        tensor.array, tensor.kind, tensor.stop_gradient, tensor.source = results[0], self._kind, True, None
-        return tensor
-
-    def execute(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """One step; the arrays that are fetched."""
-        return self._execute(dict(zip(self._feeds, map(_array_of, tensors))))
-
-    def _execute(self, feed: Any) -> list[Any]:
-        applied = self._applied
-        done = applied[0]
-        try:
-            results: list[Any] = self._runner.run(feed, self.fetches)
-            writes, bindings = self._writes, self.bindings
-            if writes is not None and bindings.moves == Moves.count and not self._left:
-                writes.time = bindings.writes = clock.now = clock.now + 1  # `_note_run`, at once
-            else:
-                self._note_run()
-            return results
-        except BaseException:  # Ctrl-C may come behind the commit, or behind the first half of the notes
-            undisturbed(self._note_run if applied[0] != done else self._follow)
-            raise
-
     def _note_run(self) -> None:
         """A step has been applied: have tensors show what it has written."""
-        if self.bindings.moves != Moves.count:
+        if self.bindings.moves != moves.count:
             self._follow()
         writes = self._writes
         if writes is None:
@@ -209,7 +208,7 @@ class RecordedStep(Debugging):
 
     def _follow(self) -> None:
         """The engine may have moved storage, applied or not."""
-        if self.bindings.moves != Moves.count:
+        if self.bindings.moves != moves.count:
             self.bindings.follow()
             self._writes = None
 
@@ -234,7 +233,7 @@ class RecordedStep(Debugging):
         try:
             self._note_all(args)
         except Exception as error:
-            self._is_ready = False
+            self.feed_if_unchanged = _unsettled
             if is_from_outside(error):
                 raise
 
@@ -248,19 +247,26 @@ class RecordedStep(Debugging):
             expectation = self._expecting(others, left)
             self._feed_of = expectation.compiled()
             self._expectation = expectation
-        self._changes = ParameterChanges.count
-        self._scheduled = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
+        plan = self._runner.last_plan
+        if plan is None or not all(each.is_lasting for each in gradients):
+            return
+        self._changes.count = parameter_changes.count
+        self._scheduled[:] = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expectation.expect([
             *self._surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),
             *map(_stops, others), *map(_grad_of, left), *map(_kind_of, args), *map(_stops, args),
-        ])  # fmt: skip
-        self._containers = [*self._surroundings.containers, *self._values_read]
-        self._is_ready = all(each.is_lasting for each in gradients)
-        self._plan = self._runner.last_plan
+        ], plan)  # fmt: skip
+        self._containers[:] = [*self._surroundings.containers, *self._values_read]
+        self.feed_if_unchanged = self._feed_of
 
     def _expecting(self, others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(self._feeds)
+        expectation.add_equality(clock, "now", self.bindings, "writes")
+        expectation.add_equality(moves, "count", self.bindings, "moves")
+        expectation.add_equality(parameter_changes, "count", self._changes, "count")
+        expectation.add_refresh(self._scheduled, partial(_refresh_rates_of, ref(self)))
+        expectation.add_all(self._containers)
         self._surroundings.watched.expect_in(expectation)
         for current in _in_force:
             expectation.add_current(current, self._is_outside)
@@ -277,23 +283,6 @@ class RecordedStep(Debugging):
     def _values_in_force(self) -> Iterator[Any]:
         for current in _in_force:
             yield from (current.entered(), current.default) if self._is_outside else (current.get(),)
-
-    def feed_if_unchanged(self, args: Sequence[Any]) -> dict[str, Any] | None:
-        """What is fed of such arguments if everything is as it was when it was settled; None if anything is not."""
-        if not self._is_ready:
-            return None
-        if self._scheduled:
-            self._refresh_rates(self._scheduled)
-        bindings = self.bindings
-        if clock.now != bindings.writes or Moves.count != bindings.moves or ParameterChanges.count != self._changes:
-            return None
-        try:
-            feed = self._feed_of(args)
-        except (AttributeError, KeyError, ValueError):  # no tensor, or not as many; a variable that was deleted
-            return None
-        if self._containers and not all(each.is_unchanged() for each in self._containers):
-            return None
-        return feed
 
     def _refresh_rates(self, optimizers: Sequence[Any]) -> None:
         """Have the rates be those of now; what is written here is accounted for here, so that not all is looked at."""
@@ -327,6 +316,15 @@ class RecordedStep(Debugging):
             own = replicas.find(name, place)
             if own is not None and own is not lod:
                 own.set(lod.array)
+
+
+def _refresh_rates_of(step: ref[RecordedStep], optimizers: Sequence[Any]) -> None:
+    if (there := step()) is not None:
+        there._refresh_rates(optimizers)
+
+
+def _unsettled(args: Sequence[Any]) -> None:
+    """What is fed if nothing has changed, where nothing is known of that."""
 
 
 def engine_of(

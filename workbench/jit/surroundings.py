@@ -25,7 +25,7 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
-from workbench.framework.values.default_dtype import default_dtype
+from workbench.framework.values import default_dtype
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.jit.values.code_reads import attribute_names, chains
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
@@ -57,7 +57,7 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any], args: Mapping[str, Any]) -> None:
         self.watched = ValueWatch()
-        self.watched.add("the default dtype", default_dtype, default_dtype)
+        self.watched.add_entry("the default dtype", default_dtype.chosen, "dtype")
         self._containers: dict[int, ContainerWatch | ArrayWatch] = {}
         self._codes: dict[tuple[CodeType, int], FunctionType | None] = {}
         self._libraries: set[str] = set()

@@ -9,17 +9,23 @@ from workbench.dygraph.tensor.tensor import Tensor
 _NOTED = frozenset({"_grad", "stop_gradient", "trainable", "optimize_attr", "regularizer", "need_clip"})
 
 
-class ParameterChanges:
+class _ParameterChanges:
     """How often a gradient, or something that updates depend on, was set in a parameter, in any of them."""
 
-    count = 0
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+parameter_changes = _ParameterChanges()
 
 
 class _Factors(dict[str, float]):
     """`optimize_attr`, whose entries are such things, too."""
 
     def __setitem__(self, name: str, value: float) -> None:
-        ParameterChanges.count += 1
+        parameter_changes.count += 1
         super().__setitem__(name, value)
 
 
@@ -59,7 +65,7 @@ class EagerParamBase(Tensor):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _NOTED:
-            ParameterChanges.count += 1
+            parameter_changes.count += 1
             value = _Factors(value) if name == "optimize_attr" else value
         super().__setattr__(name, value)
 

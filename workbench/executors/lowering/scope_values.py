@@ -13,7 +13,7 @@ from workbench.executors.replicas.replicated_values import ReplicatedValues, cha
 from workbench.framework.program.failures import require_agreement, uninitialised
 from workbench.framework.values.spec import spec_of
 from workbench.graph.ssa import Value
-from workbench.runtime.storage.tensor import LoDTensor, Moves
+from workbench.runtime.storage.tensor import LoDTensor, moves
 
 
 class Held(NamedTuple):
@@ -32,7 +32,7 @@ class ScopeReads:
         given: the values that come with the feed instead.
 
     Attributes:
-        since: what `Moves.count` was before anything was looked up.
+        since: what `moves.count` was before anything was looked up.
         held: all of it; arrays: of what has memory, by value; objects: of what travels as an object.
 
     Raises:
@@ -44,7 +44,7 @@ class ScopeReads:
         self._block = plan.graph.program.global_block()
         self._several, self._places = plan.graph.devices > 1, plan.graph.places
         self._known: dict[tuple[str, int], Held] = {}
-        self.since = Moves.count
+        self.since = moves.count
         self.arrays: dict[Value, np.ndarray] = {}
         self.objects: dict[Value, np.ndarray] = {}
         for value in plan.feeds:
@@ -136,7 +136,7 @@ class ScopeStorage:
 
     def is_current(self) -> bool:
         """Whether they do, and the replicas that were the same still are."""
-        count = Moves.count  # before looking: what moves meanwhile is seen the next time
+        count = moves.count  # before looking: what moves meanwhile is seen the next time
         if self._replicated is not None and not self._replicated.still_holds():
             return False
         if self._moves == count:

@@ -8,12 +8,12 @@ from workbench.errors import InvalidType
 from workbench.framework.values.dtype import DType, as_dtype, bfloat16, float16, float32, float64
 
 _ALLOWED = (float16, bfloat16, float32, float64)
-_chosen = [float32]
+chosen = {"dtype": float32}  # in force
 
 
 def default_dtype() -> DType:
     """The dtype itself; `get_default_dtype` gives its name."""
-    return _chosen[0]
+    return chosen["dtype"]
 
 
 def get_default_dtype() -> str:
@@ -23,7 +23,7 @@ def get_default_dtype() -> str:
         >>> wb.get_default_dtype()
         'float32'
     """
-    return _chosen[0].name
+    return chosen["dtype"].name
 
 
 def set_default_dtype(d: Any) -> None:
@@ -41,4 +41,4 @@ def set_default_dtype(d: Any) -> None:
     dtype = as_dtype(d)
     if dtype not in _ALLOWED:
         raise InvalidType(f"the default dtype is {', '.join(a.name for a in _ALLOWED[:-1])} or float64, got {dtype}")
-    _chosen[0] = dtype
+    chosen["dtype"] = dtype

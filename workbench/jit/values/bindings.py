@@ -19,7 +19,7 @@ from workbench.framework.program.variable import Variable
 from workbench.framework.site import caller
 from workbench.jit.values.shared_storage import SharedStorage, storage_of
 from workbench.runtime.storage.scope import Scope
-from workbench.runtime.storage.tensor import Moves
+from workbench.runtime.storage.tensor import moves
 from workbench.runtime.undisturbed import Call
 
 _array_of = attrgetter("array")
@@ -46,7 +46,7 @@ class TensorBindings:
         program: what is recorded.
 
     Attributes:
-        moves, writes: the states of `Moves` and of the clock of writes that were taken into account.
+        moves, writes: the states of `moves` and of the clock of writes that were taken into account.
         putting_back: gives all tensors the `grad` they had when they were met, see `LeafGradients`.
     """
 
@@ -107,7 +107,7 @@ class TensorBindings:
         """Have a scope use the storage of the tensors."""
         for each in self:
             scope.var(each.variable.name).tensor = each.storage.lod
-        Moves.happen()
+        moves.happen()
 
     # Between runs
 
@@ -118,7 +118,7 @@ class TensorBindings:
             those that dynamic mode or another recorded function has written to since the last time; None if a tensor
             has another shape or dtype now.
         """
-        if Moves.count == self.moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
+        if moves.count == self.moves and all(map(is_, map(_array_of, self._tensors), self._arrays)):
             if clock.now == self.writes:
                 return []
         elif not self._meet():
@@ -140,7 +140,7 @@ class TensorBindings:
 
     def follow(self) -> None:
         """After a run: where the engine has moved storage, tensors follow."""
-        if Moves.count == self.moves:
+        if moves.count == self.moves:
             return
         for each in self:
             each.storage.follow()
@@ -148,6 +148,6 @@ class TensorBindings:
         self._remember()
 
     def _remember(self) -> None:
-        self.moves = Moves.count
+        self.moves = moves.count
         self._tensors = [each.tensor for each in self]
         self._arrays = [each.storage.array for each in self]

@@ -5,12 +5,16 @@ It is asked before every step that is run again; nothing that goes through the v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
+from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.framework.current import Current
 
-Feeding = Callable[[Sequence[Any]], dict[str, Any] | None]
+_DEVICES = FeedPlan._fields.index("devices")  # by number, which is quicker
+
+Feeding = Callable[[Sequence[Any]], Fed | None]
 
 
 class Expectation:
@@ -22,8 +26,31 @@ class Expectation:
 
     def __init__(self, feeds: Sequence[str]) -> None:
         self._feeds, self._count = tuple(feeds), len(feeds)
+        self._first: list[str] = []
         self._terms: list[str] = []
+        self._last: list[str] = []
         self._names: dict[str, Any] = {}
+        self._cells: dict[str, CellType] = {}
+
+    def add_equality(self, one: Any, attribute: str, other: Any, other_attribute: str) -> None:
+        """Two attributes that are to be equal; asked before all that is to be the same object."""
+        self._first.append(f"{self._named(one)}.{attribute} == {self._named(other)}.{other_attribute}")
+
+    def add_refresh(self, parts: Sequence[Any], refresh: Callable[[Any], None]) -> None:
+        """What is called first of all, if there are any parts then."""
+        text = self._named(parts)
+        self._first.insert(0, f"not ({text} and {self._named(refresh)}({text}))")
+
+    def add_all(self, parts: Iterable[Any]) -> None:
+        """Parts there are then that all have to be `is_unchanged()`; asked last of all."""
+        text = self._named(parts)
+        self._last.append(f"(not {text} or all([each.is_unchanged() for each in {text}]))")
+
+    def add_cell(self, cell: CellType) -> None:
+        """What is in a variable of an enclosing function, which is read as one of those."""
+        name = f"c{len(self._cells)}"
+        self._cells[name] = cell
+        self._add(name)
 
     def add_result(self, read: Callable[[], Any]) -> None:
         """What a function gives."""
@@ -35,9 +62,7 @@ class Expectation:
 
     def add_entry(self, space: Mapping[Any, Any], key: Any) -> None:
         """An entry of a mapping; its key may be any object and is no part of the text."""
-        number = len(self._terms)
-        self._names[f"n{number}"] = key
-        self._add(f"{self._named(space)}[n{number}]")
+        self._add(f"{self._named(space)}[{self._named(key)}]")
 
     def add_current(self, current: Current[Any], is_outside: bool) -> None:
         """What is in force; where no `with` body is, that none is entered, and the default: two values."""
@@ -53,7 +78,7 @@ class Expectation:
             self._add(f"a{number}.{attribute}")
 
     def _named(self, subject: Any) -> str:
-        name = f"s{len(self._terms)}"
+        name = f"s{len(self._names)}"
         self._names[name] = subject
         return name
 
@@ -61,20 +86,29 @@ class Expectation:
         self._terms.append(f"{term} is k{len(self._terms)}")
 
     def compiled(self) -> Feeding:
-        """A function of the arguments: the array of each by its name; None unless all values are the very objects
-        expected of them.
-
-        It raises ValueError of another number of arguments, and what reading a value raises that is not there.
+        """A function of the arguments: what is fed of them, the array of each by its name; None unless all values are
+        there and the very objects expected of them, or if there is another number of arguments.
         """
         arguments = "".join(f"a{number}, " for number in range(self._count))
         arrays = ", ".join(f"f{number}: a{number}.array" for number in range(self._count))
-        unchanged = " and ".join(self._terms) or True
-        text = f"def feed(args):\n    ({arguments}) = args\n    return {{{arrays}}} if {unchanged} else None\n"
-        self._names.update((f"f{number}", name) for number, name in enumerate(self._feeds))
+        unchanged = " and ".join([*self._first, *self._terms, *self._last]) or True
+        text = (
+            f"def around({', '.join(self._cells)}):\n"
+            " def feed(args):\n"
+            "  try:\n"
+            f"   ({arguments}) = args\n"
+            f"   return fed(plan, [{{{arrays}}}] * plan[{_DEVICES}]) if {unchanged} else None\n"
+            "  except (AttributeError, KeyError, NameError, ValueError):\n"
+            "   return None\n"
+            " return feed\n"
+        )
+        self._names.update(((f"f{number}", name) for number, name in enumerate(self._feeds)), fed=Fed)
         exec(compile(text, "<expectation>", "exec"), self._names)
-        feed: Feeding = self._names.pop("feed")  # whose globals they are: nothing is to hold itself
-        return feed
+        # Popped, for these are the globals of the function: nothing is to hold itself.
+        code = self._names.pop("around")(*self._cells).__code__
+        return FunctionType(code, self._names, "feed", None, tuple(self._cells[name] for name in code.co_freevars))
 
-    def expect(self, values: Sequence[Any]) -> None:
-        """What is expected from now on, in the order in which values were added."""
+    def expect(self, values: Sequence[Any], plan: FeedPlan) -> None:
+        """What is expected from now on, in the order in which values were added; of what plan the feed is then."""
+        self._names["plan"] = plan
         self._names.update(zip((f"k{number}" for number in range(len(self._terms))), values, strict=True))

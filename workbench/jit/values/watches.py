@@ -72,7 +72,7 @@ class ValueWatch:
     def add_cell(self, label: str, cell: CellType) -> bool:
         """Watch a variable of an enclosing function; False if that is done already."""
         read = partial(getattr, cell, "cell_contents", MISSING)
-        return self.add(label, id(cell), read, methodcaller("add_attribute", cell, "cell_contents"))
+        return self.add(label, id(cell), read, methodcaller("add_cell", cell))
 
     def expect_in(self, expectation: Expectation) -> None:
         """Add all values to an expectation, which is to be `kept`."""

@@ -21,7 +21,7 @@ from workbench.errors import Unavailable
 from workbench.runtime.storage.bucket import Bucket, aligned_zeros
 from workbench.runtime.storage.freed import give_back_freed
 from workbench.runtime.storage.scope import Scope
-from workbench.runtime.storage.tensor import Moves
+from workbench.runtime.storage.tensor import moves
 from workbench.runtime.undisturbed import hands, in_one_call
 
 _OFTEN = 3  # who has been parted so often stays alone: somebody keeps writing, and each time all of it is copied
@@ -68,7 +68,7 @@ class CommonMemory:
             array = aligned_zeros(bucket.array.size, bucket.array.dtype)
             np.copyto(array, bucket.array)
             calls += bucket.lying_in(array, None)
-        in_one_call([Moves.happening(), *calls, Moves.happening()])
+        in_one_call([moves.happening(), *calls, moves.happening()])
 
     def _living(self) -> list[Bucket]:
         return [bucket for member in self._members if (bucket := member()) is not None]
@@ -93,5 +93,5 @@ def share_memory(buckets: Sequence[Bucket], root: Scope) -> None:
         bucket.part()
     array, common = buckets[0].array, CommonMemory(buckets, root)
     calls = [call for bucket in buckets for call in bucket.lying_in(array, common)]
-    in_one_call([Moves.happening(), *calls, Moves.happening()])
+    in_one_call([moves.happening(), *calls, moves.happening()])
     give_back_freed(array.nbytes)

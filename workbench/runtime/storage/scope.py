@@ -14,7 +14,7 @@ from workbench.errors import InvalidType, NotFound, PreconditionNotMet, Unavaila
 from workbench.framework.current import Current, Replaced
 from workbench.framework.site import Site
 from workbench.framework.values.place import Place
-from workbench.runtime.storage.tensor import LoDTensor, Moves
+from workbench.runtime.storage.tensor import LoDTensor, moves
 from workbench.runtime.undisturbed import hands
 
 _POLL = 0.05  # seconds between looks at the keyboard
@@ -123,13 +123,13 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget all children."""
         self.kids.clear()
-        Moves.happen()
+        moves.happen()
 
     def erase(self, names: list[str]) -> None:
         """Forget variables of this scope."""
         for name in names:
             self.vars.pop(name, None)
-        Moves.happen()
+        moves.happen()
 
     def local_var_names(self) -> list[str]:
         """The names of this scope's own variables."""

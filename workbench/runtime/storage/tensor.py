@@ -20,21 +20,24 @@ from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.undisturbed import Call, in_one_call
 
 
-class Moves:
+class _Moves:
     """Another number whenever storage is replaced or leaves its scope, anywhere; who has bound arrays looks here."""
 
-    count = 0
-    _numbers = itertools.count(1)
+    __slots__ = ("_numbers", "count")
 
-    @classmethod
-    def happen(cls) -> None:
+    def __init__(self) -> None:
+        self.count, self._numbers = 0, itertools.count(1)
+
+    def happen(self) -> None:
         """Something moves."""
-        cls.count = next(cls._numbers)
+        self.count = next(self._numbers)
 
-    @classmethod
-    def happening(cls) -> Call:
+    def happening(self) -> Call:
         """`happen` as a C function."""
-        return partial(setattr, cls, "count", next(cls._numbers))
+        return partial(setattr, self, "count", next(self._numbers))
+
+
+moves = _Moves()
 
 
 class LoDTensor:
@@ -146,7 +149,7 @@ class LoDTensor:
             "generation": self.generation + 1,
         }
         # Moves are told before and after: no other thread in between makes anybody miss them.
-        return [Moves.happening(), *(partial(setattr, self, *field) for field in new.items()), Moves.happening()]
+        return [moves.happening(), *(partial(setattr, self, *field) for field in new.items()), moves.happening()]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
         """A tensor with a copy of the value; it belongs to no bucket."""

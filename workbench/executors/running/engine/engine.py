@@ -219,7 +219,7 @@ class Engine(ReadableEngine):
         if self._together is not None:
             self.whole.open_step = self._together
             self._together.begin(self.replicas, 0 if self._execution._dry_run else self._execution.iterations)
-        fed = self._splitter.split(feed)
+        fed = feed if type(feed) is Fed else self._splitter.split(feed)
         self.whole.newest_feed = self.state.counter.item(), fed  # its `steps` would be a call more
         try:
             step = self.cache.find(fetches, fed)
