@@ -73,7 +73,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_runtest_teardown() -> None:
     """A seed that a test has chosen ends with it."""
-    if random.position() != (0, 0):
+    if any(random.position()):
         wb.seed(0)
 
 

@@ -43,6 +43,26 @@ def test_masks_come_again_from_where_they_were_kept(maker: Callable[[], Any], se
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
+def test_no_two_functions_draw_the_same_and_a_seed_numbers_them_anew(maker: Callable[[], Any]) -> None:
+    wb.seed(7)
+    one, other = maker(), maker()
+    masks = drawn(one, 2), drawn(other, 2)
+    assert len({*masks[0], *masks[1]}) == 4
+    wb.seed(7)
+    assert (drawn(other, 2), drawn(one, 2)) == masks  # by who begins to draw first
+
+
+def test_a_function_that_has_not_run_yet_keeps_its_numbers() -> None:
+    wb.seed(7)
+    function = captured(1)
+    function.prepare(wb.to_tensor(X))  # type: ignore[attr-defined]
+    state = wb.get_rng_state()
+    masks = drawn(function, 2)
+    wb.set_rng_state(state)
+    assert drawn(function, 2) == masks
+
+
+@pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_a_seed_begins_anew(maker: Callable[[], Any]) -> None:
     wb.seed(7)
     function = maker()

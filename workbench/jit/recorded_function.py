@@ -23,7 +23,7 @@ from workbench.framework.op.recorder import current_recorder, recording
 from workbench.framework.program.guard import in_static_mode
 from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
-from workbench.framework.values.random import count_steps_of
+from workbench.framework.values.random import count_steps_of, first_step
 from workbench.framework.values.spec import Spec
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
@@ -53,6 +53,7 @@ class RecordedFunction:
         self._steps: dict[Any, list[RecordedStep]] = {}
         self._newest: RecordedStep | None = None
         self._draws = LoDTensor(np.zeros(1, np.int64))
+        self._has_series = False
         self._leaves: dict[int, Tensor] = {}
         self.captures = 0
         _functions.add(self)
@@ -113,6 +114,8 @@ class RecordedFunction:
             del known[_KEPT:]
             if not step.fits():
                 raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
+        if step.program.rng_step and not self._has_series:
+            self.draw_from(first_step())
         if step is not self._newest:
             step.follow_draws()  # others have drawn since it ran
         self._newest = step
@@ -190,13 +193,14 @@ class RecordedFunction:
 
     # Random numbers
 
-    def steps_drawn(self) -> int:
-        """How many of its steps have drawn random numbers."""
-        return int(self._draws.array[0])
+    def steps_drawn(self) -> int | None:
+        """How many of its steps have drawn random numbers, from the first of its series on; None if it has none yet."""
+        return int(self._draws.array[0]) if self._has_series else None
 
-    def draw_from(self, step: int) -> None:
-        """Have the next step draw what it does after so many."""
-        self._draws.set(np.array([step], np.int64))
+    def draw_from(self, step: int | None) -> None:
+        """Have the next step draw what it does after so many; None: as the first one of a series."""
+        self._has_series = step is not None
+        self._draws.set(np.array([step or 0], np.int64))
         for each in itertools.chain.from_iterable(list(self._steps.values())):
             each.follow_draws()
 

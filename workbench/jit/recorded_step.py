@@ -306,6 +306,7 @@ class RecordedStep(Debugging):
     def follow_draws(self) -> None:
         """The counter of random numbers was set, or moved on by another recording: all devices have it as it is."""
         if name := self.program.rng_step:
+            self.feed_if_unchanged = _unsettled
             self._copy_to_others(name, self.scope.var(name).tensor)
 
     def _copy_to_others(self, name: str, lod: LoDTensor) -> None:

@@ -25,18 +25,24 @@ _SIGNIFICAND = {"float32": 24, "float16": 11, "bfloat16": 8}  # bits
 _process_entropy = secrets.randbits(63)
 _unseeded_runs = itertools.count(1)
 _STREAMS = (1 << 62) + 1  # more than are ever drawn
+_STEPS_BITS = 40  # of a count of steps; above them stands the number of its series
+_SERIES = 1 << (63 - _STEPS_BITS)
 
 
 class _DynamicStreams:
     """The process-wide seed and the numbers of the streams that dynamic mode has not given yet.
 
     Threads share one: each number goes to one of them, and how many are left is told without drawing one.
+
+    Args:
+        given, begun: how many streams are gone, and how many series.
     """
 
-    __slots__ = ("_left", "seed")
+    __slots__ = ("_left", "_series", "seed")
 
-    def __init__(self, seed: int, given: int) -> None:
+    def __init__(self, seed: int, given: int, begun: int) -> None:
         self.seed, self._left = seed, iter(range(given + 1, _STREAMS))
+        self._series = iter(range(begun, _SERIES))
 
     def draw(self) -> int:
         """The next number, from 1 on."""
@@ -47,18 +53,27 @@ class _DynamicStreams:
         """How many have been drawn."""
         return _STREAMS - 1 - length_hint(self._left)
 
+    def begin_series(self) -> int:
+        """The next number, from 0 on."""
+        return next(self._series)
 
-_dynamic = _DynamicStreams(0, 0)
+    @property
+    def begun(self) -> int:
+        """How many series have begun."""
+        return _SERIES - length_hint(self._series)
+
+
+_dynamic = _DynamicStreams(0, 0, 0)
 
 
 class CountsSteps(Protocol):
     """What draws by how often it has run, not from the streams of `dynamic`: a recorded function."""
 
-    def steps_drawn(self) -> int:
-        """How many of its runs have drawn."""
+    def steps_drawn(self) -> int | None:
+        """How many of its runs have drawn, from the `first_step` of its series on; None if it has none yet."""
 
-    def draw_from(self, step: int) -> None:
-        """Have the next run draw what it does after so many."""
+    def draw_from(self, step: int | None) -> None:
+        """Have the next run draw what it does after so many; None: as the first one of a series."""
 
 
 _numbers = itertools.count()
@@ -68,6 +83,14 @@ _counting: WeakValueDictionary[int, CountsSteps] = WeakValueDictionary()
 def count_steps_of(drawing: CountsSteps) -> None:
     """Have the steps of something be part of a `position`, as long as it lives; it goes by when it was made."""
     _counting[next(_numbers)] = drawing
+
+
+def first_step() -> int:
+    """What a series of steps begins to count from, so that no two of those begun since the seed draw the same.
+
+    The first one has 0, as a static program has that runs for the first time.
+    """
+    return _dynamic.begin_series() << _STEPS_BITS
 
 
 def seed(seed: int) -> int:
@@ -87,24 +110,24 @@ def seed(seed: int) -> int:
     return _dynamic.seed
 
 
-def position() -> tuple[int, int]:
-    """The process-wide seed, and how many streams `dynamic` has given since it was set."""
+def position() -> tuple[int, int, int]:
+    """The process-wide seed; how many streams `dynamic` has given since it was set, and how many series have begun."""
     dynamic = _dynamic
-    return dynamic.seed, dynamic.given
+    return dynamic.seed, dynamic.given, dynamic.begun
 
 
 def steps_drawn() -> dict[int, int]:
     """How many runs have drawn, of what lives and counts them."""
     steps = {number: drawing.steps_drawn() for number, drawing in list(_counting.items())}
-    return {number: count for number, count in steps.items() if count}
+    return {number: count for number, count in steps.items() if count is not None}
 
 
-def go_to(seed: int, given: int, steps: Mapping[int, int] | None = None) -> None:
-    """Go on from a `position` and what `steps_drawn` gave; what has been made since begins at 0."""
+def go_to(seed: int, given: int, begun: int = 0, steps: Mapping[int, int] | None = None) -> None:
+    """Go on from a `position` and what `steps_drawn` gave; what has been made since begins anew."""
     global _dynamic
-    _dynamic = _DynamicStreams(int(seed), int(given))
+    _dynamic = _DynamicStreams(int(seed), int(given), int(begun))
     for number, drawing in list(_counting.items()):
-        drawing.draw_from((steps or {}).get(number, 0))
+        drawing.draw_from((steps or {}).get(number))
 
 
 @dataclass(frozen=True)

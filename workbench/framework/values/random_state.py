@@ -14,11 +14,13 @@ class RandomState(NamedTuple):
 
     Attributes:
         seed: process-wide. drawn: how many streams dynamic mode has drawn from since it was set.
-        steps: of each recorded function that has drawn, when it was made among them all, and how many steps have.
+        series: how many recorded functions have begun to draw since.
+        steps: of each recorded function that has drawn, when it was made among them all, and how far its steps are.
     """
 
     seed: int
     drawn: int
+    series: int = 0
     steps: tuple[tuple[int, int], ...] = ()
 
 
@@ -53,8 +55,8 @@ def set_rng_state(state_list: Sequence[Any], device: str | None = None) -> None:
     """
     if len(state_list) != 1 or not isinstance(state_list[0], RandomState):
         raise InvalidArgument(f"set_rng_state takes what get_rng_state gave, got {state_list!r}")
-    seed, drawn, steps = state_list[0]
-    random.go_to(seed, drawn, dict(steps))
+    seed, drawn, series, steps = state_list[0]
+    random.go_to(seed, drawn, series, dict(steps))
 
 
 def get_cuda_rng_state() -> list[RandomState]:
