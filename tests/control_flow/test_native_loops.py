@@ -331,13 +331,23 @@ def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient(
     close(*results)
 
 
-def test_what_does_not_run_in_kernels_runs_as_before() -> None:
-    def drawing() -> Any:
-        _, n, h = inputs()
-        return wb.mean(loop(lambda i, h: i < n, lambda i, h: [i + 1, F.dropout(h, 0.3)], [counter(), h])[1])
+def drawing() -> Any:
+    _, n, h = inputs()
+    return wb.mean(loop(lambda i, h: i < n, lambda i, h: [i + 1, F.dropout(h, 0.3)], [counter(), h])[1])
 
+
+def of_unknown_size() -> Any:
+    """How many rows a loop makes is known when it has ended; another one and a branch go on with them."""
+    _, n, h = inputs()
+    rows = loop(lambda i, h: i < n, lambda i, h: [i + 1, wb.concat([h, h * 0.5])], [counter(), h])[1]
+    rows = loop(lambda i, h: i < n, lambda i, h: [i + 1, wb.tanh(h)], [counter(), rows])[1]
+    return wb.mean(cond(n > 2, lambda: rows * rows, lambda: rows * 2.0))
+
+
+@pytest.mark.parametrize("body", [drawing, of_unknown_size])
+def test_what_does_not_run_in_kernels_runs_as_before(body: Callable[[], Any]) -> None:
     def program() -> Model:
-        model = build(drawing, wb.optimizer.SGD(0.5))
+        model = build(body, wb.optimizer.SGD(0.5))
         model.main.random_seed = 4
         return model.start()
 

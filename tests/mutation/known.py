@@ -166,6 +166,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "no blocks are one block, as one is"),
     Equivalent("_leaders", "reversed(range(own.stop, blocks))", "list(range(own.stop, blocks))",
                "whoever comes to a block first does it; the order only keeps two threads from coming at once"),
+    Equivalent("_BlockGraph._read", "0", "1",
+               "in the graph of a block versions only tell the values of a name apart, and no pass runs over it"),
     Equivalent("WorkerPool.run", "len(tasks) == 1", "False",
                "without workers the rest of it runs the task and waits for nobody"),
 )  # fmt: skip

@@ -101,6 +101,19 @@ def test_what_dynamic_mode_writes_to_is_memory_of_one_device() -> None:
     assert shards(exe) == memories(exe, 2) == 2
 
 
+def test_who_keeps_writing_one_device_has_memory_of_its_own_until_it_is_dropped() -> None:
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    exe, seen = model.parallel(2), []
+    for _ in range(5):
+        exe.run([], feed=batch(12))
+        seen.append(memories(exe, 2))
+        tensor = exe.inspection.tensor("fc_1.w_0", 1)
+        tensor.set(tensor.numpy())
+    model.scope.drop_kids()
+    exe.run([], feed=batch(12))
+    assert [*seen, memories(exe, 2)] == [1, 1, 1, 2, 2, 1]
+
+
 def test_values_of_scopes_that_were_dropped_stay_as_they_are() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(2)

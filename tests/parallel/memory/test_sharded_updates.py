@@ -181,6 +181,32 @@ def test_updates_by_what_a_device_computes_for_itself_are_not_shared() -> None:
     assert values["fc_1.w_0"][0].tobytes() != values["fc_1.w_0"][1].tobytes()
 
 
+def test_parameters_that_lie_beside_others_are_updated_by_every_device() -> None:
+    """One program has put two layers' parameters together, and another one trains one of them beside a third."""
+
+    def layers(trained: str, fixed: str = "") -> Model:
+        def body() -> Any:
+            h = static.data("x", [None, 5])
+            for name in trained + fixed:
+                h = static.nn.fc(h, 5, weight_attr=wb.ParamAttr(name, trainable=name in trained), bias_attr=False)
+            return wb.mean(h)
+
+        return build(body, wb.optimizer.SGD(0.1))
+
+    def after_steps() -> tuple[dict[str, list[np.ndarray]], list[int]]:
+        first, second = layers("ab", fixed="c").start(), layers("ac")
+        exe = first.parallel(2)
+        other = second.parallel(2, scope=first.scope, share_vars_from=exe)
+        for each in (exe, other):
+            each.run([], feed={"x": batch(12)["x"]})
+        return replicas(first, exe, 2), [shards(exe), shards(other), other.inspection.last.is_native]
+
+    values, shared = after_steps()
+    assert shared == [2, 0, True]
+    with override(cpu_tape=False):
+        close(values, after_steps()[0])
+
+
 def test_versions_move_on_with_every_step() -> None:
     model = wide(OPTIMIZERS["adam"]()).start()
     exe = model.parallel(2)

@@ -62,9 +62,7 @@ class ReplicatedValues:
                 continue
             tensors = [self._find(v.name, v.place) for v in values]
             bucket = tensors[0].bucket if tensors[0] is not None else None
-            if bucket is None or len(bucket.tensors) != len(tensors):
-                return None
-            if any(a is not b for a, b in zip(bucket.tensors, tensors, strict=True)) or not bucket.is_intact():
+            if bucket is None or not bucket.is_of(tensors) or not bucket.is_intact():
                 return None
             buckets[slot.name] = bucket
         return buckets

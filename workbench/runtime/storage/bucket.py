@@ -75,6 +75,10 @@ class Bucket:
                 calls += tensor.showing(view)
         return calls
 
+    def is_of(self, tensors: Sequence[LoDTensor | None]) -> bool:
+        """Whether these tensors, in this order, and no others are its members."""
+        return list(map(id, self.tensors)) == list(map(id, tensors))
+
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""
         return all(t.array is view for t, view in zip(self.tensors, self.views, strict=True))
@@ -93,10 +97,7 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
         return None
     of_first = tensors[0].bucket
     if of_first is not None and of_first.is_intact():
-        same = len(of_first.tensors) == len(tensors) and all(
-            a is b for a, b in zip(of_first.tensors, tensors, strict=True)
-        )
-        return of_first if same else None
+        return of_first if of_first.is_of(tensors) else None
     if any(t.is_fixed for t in tensors):
         return None
     if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):
