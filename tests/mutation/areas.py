@@ -231,6 +231,7 @@ AREAS = (
             "tests/parallel/rules/test_rules_graph.py",
             "tests/parallel/memory/test_reduce_copies.py",
             "tests/executors/test_values.py",
+            "tests/parallel/transpiler/test_rules_collective.py",
         ),
     ),
 )  # fmt: skip

@@ -52,12 +52,9 @@ class OneBlasThread:
         call = partial(function, *args)
         return next(map(_call_first, [call, self._pledge() or self._begin(), self._held_to_one()]))
 
-    def _held_to_one(self) -> bool:
+    def _held_to_one(self) -> list[Any]:
         """See to it that there is one thread, also where others have changed that since the pledge began."""
-        for ask, change in self._controls or ():
-            if ask() != 1:
-                change(1, None)
-        return True
+        return [change(1, None) for ask, change in self._controls or () if ask() != 1]
 
     def _begin(self) -> _Pledge:
         if self._controls is None:
@@ -85,7 +82,7 @@ def _control(library: Any) -> tuple[Callable[[], int], Callable[..., Any]]:
             for suffix in _SUFFIXES:
                 ask = getattr(library.dynlib, f"{prefix}openblas_get_num_threads{suffix}", None)
                 change = f"{prefix}openblas_set_num_threads{suffix}"
-                if ask is not None and hasattr(library.dynlib, change):
+                if ask is not None:
                     return ask, ctypes.PYFUNCTYPE(None, ctypes.c_int, ctypes.py_object)((change, library.dynlib))
     return library.get_num_threads, lambda count, unused: library.set_num_threads(count)
 
