@@ -14,7 +14,7 @@ function render({ model, el }) {
   const end = page(store, el);
   const hides = h("style", {}, model.get("_hides")); // the picture that stands beside the page while there is none
   el.append(hides);
-  store.send({ type: "hello" });
+  store.greet();
   return () => {
     end();
     hides.remove();

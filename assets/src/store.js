@@ -4,6 +4,8 @@ import { Presence, knownOf } from "./kernel/presence.js";
 import { decode } from "./messages.js";
 
 const ANSWER_MS = 30_000;
+const HELLO_MS = 1000; // until the first hello without an answer is said again; then twice as long each time
+const HELLO_MOST_MS = 16_000;
 
 export class Store {
   constructor(model) {
@@ -29,9 +31,11 @@ export class Store {
     this.name = Math.random().toString(36).slice(2); // other views ask, too
     this.takes = (content, buffers) => this.take(decode(content, buffers));
     model.on("msg:custom", this.takes);
+    this.greeting = null;
   }
 
   close() {
+    clearTimeout(this.greeting);
     this.model.off("msg:custom", this.takes);
     this.presence.close();
     this.clicks.close();
@@ -46,6 +50,14 @@ export class Store {
 
   send(message, buffers = []) {
     this.model.send(message, undefined, buffers);
+  }
+
+  // Ask for everything, and again until it has come: while a kernel or a page is busy starting, a message can be lost.
+  greet(wait = HELLO_MS) {
+    const hasAll = this.told && this.graph && this.scopes;
+    if (hasAll || this.presence.ended) return;
+    if (!this.presence.lost) this.send({ type: "hello" });
+    this.greeting = setTimeout(() => this.greet(Math.min(2 * wait, HELLO_MOST_MS)), wait);
   }
 
   command(name, values = {}) {

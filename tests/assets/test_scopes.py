@@ -84,7 +84,7 @@ def test_live_variables_are_filtered(dashboard: Dashboard) -> None:
 
 def test_strategies_are_compared_in_words_and_bars(dashboard: Dashboard) -> None:
     panel = show(dashboard, devices=2)
-    assert "Reduce would hold 50 % of the optimizer state per device." in panel.inner_text()
+    assert "Reduce would update 50 % of the optimizer state per device." in panel.inner_text()
     labels = [bar.get_attribute("aria-label") for bar in panel.locator(".wb-totals-line").all()]
     assert labels[0] == "each of 2 devices: parameters 3.8 MiB, optimizer state 7.6 MiB, summed gradients 3.8 MiB"
     own, other = (bar.bounding_box()["width"] for bar in panel.locator(".wb-totals-part.wb-part-state").all())

@@ -100,10 +100,10 @@ def test_before_the_first_sample_it_says_what_will_be_here(dashboard: Dashboard)
 
 def test_the_note_names_step_slowest_op_and_collectives(dashboard: Dashboard) -> None:
     show(dashboard, devices=4)
-    assert re.fullmatch(r"step 30, .+ ms; 3 collectives took .+, \d+ % of the step", note(dashboard))
+    assert re.fullmatch(r"step 30 took .+ ms; 3 collectives took .+, \d+ % of the step", note(dashboard))
     receive_sample(dashboard, 31, devices=4, slowest=SLOWEST)
     slowest = r"slowest: mul fc_0.tmp_0 on CPUPlace\(1\), 412 µs \(median of 12 steps\)"
-    assert re.fullmatch(rf"step 31, .+ ms; {slowest}; 3 collectives took .+, \d+ % of the step", note(dashboard))
+    assert re.fullmatch(rf"step 31 took .+ ms; {slowest}; 3 collectives took .+, \d+ % of the step", note(dashboard))
     assert "CPUPlace(3), thread 0 busy" in label(dashboard)
 
 

@@ -147,7 +147,7 @@ def test_a_still_picture_says_what_goes_on_and_how_to_get_the_page_back(net: Not
         net.run("dash = wb.dashboard(run)")
         display(net, "dash")
         said = front_end[-1][0]["text/plain"].splitlines()
-        assert "'mine' was paused then, at step 0 of 9" in said[1]
+        assert "'mine' was paused then, after step 0 of 9" in said[1]
         assert f"In[{net.shell.displayhook.prompt_count}]" in said[2]
         run.resume()
         run.wait(30)
@@ -173,7 +173,7 @@ def test_a_still_picture_saved_while_a_run_goes_on_says_so(net: Notebook, front_
         wait_for(lambda: "or later then, goes on" in still() and "state: running" in still(), 60, "word of the run")
         assert front_end[-1][2] and "state: no run" not in still()
         run.pause()
-        wait_for(lambda: f"was paused then, at step {run.step:,} of" in still(), 60, "word of the pause")
+        wait_for(lambda: f"was paused then, after step {run.step:,} of" in still(), 60, "word of the pause")
     finally:
         run.stop()
         run.wait(60)

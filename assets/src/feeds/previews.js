@@ -17,7 +17,8 @@ export function preview(shown, color) {
   return h("span", { class: "wb-code wb-numbers" }, values.map((value) => number(value)).join(", "));
 }
 
-// All images of a device on one canvas, scaled by a whole number so that pixels stay square.
+// All images of a device on one canvas, scaled by a whole number so that pixels stay square; what they range over is said
+// beside them, since each is drawn from black to white, whatever its values are.
 function images(list) {
   const tall = Math.max(...list.map(({ height }) => height), 1);
   const wide = Math.max(...list.map(({ width }) => width), 1);
@@ -43,7 +44,12 @@ function images(list) {
     context.putImageData(gray(image), left, 0);
     left += image.width + gap;
   }
-  return canvas;
+  const range = h(
+    "div",
+    { class: "wb-faint" },
+    low === high ? `all values ${number(low)}` : `values ${number(low)} to ${number(high)}`,
+  );
+  return h("div", {}, canvas, range);
 }
 
 function gray({ width, height, pixels }) {

@@ -13,18 +13,18 @@ test("few devices are named, many by the first and the last", () => {
 
 test("a running run says how fast it is and how long it will take", () => {
   const run = { state: "running", step: 1200, steps: 5000, seconds: 12.34, rate: 98.4, eta: 38 };
-  assert.deepEqual(texts(run), ["step 1,200 of 5,000", "98 steps/s", "12.3 s", "about 38.0 s left"]);
+  assert.deepEqual(texts(run), ["step 1,200 of 5,000", "98 steps/s", "12.3 s in all", "about 38.0 s left"]);
 });
 
 test("a run without an end has no time left, one that stands no rate", () => {
   assert.deepEqual(texts({ state: "running", step: 3, steps: null, seconds: 1, rate: 0.5, eta: null }), [
     "step 3",
     "0.50 steps/s",
-    "1.0 s",
+    "1.0 s in all",
   ]);
   assert.deepEqual(texts({ state: "paused", step: 3, steps: 9, seconds: 1, rate: 0, eta: 4 }), [
     "step 3 of 9",
-    "1.0 s",
+    "1.0 s in all",
   ]);
 });
 

@@ -73,7 +73,7 @@ export function header(store) {
     const kind = busy ? "ready" : run?.nan && run.state !== "failed" ? "nan" : (run?.state ?? "ready");
     pill.className = `wb-pill wb-is-${kind}`;
     pill.replaceChildren(icon(kind), words);
-    if (!first && words) announced.textContent = run ? `${run.name}: ${words} at step ${count(run.step)}` : words;
+    if (!first && words) announced.textContent = run ? `${run.name}: ${words} after step ${count(run.step)}` : words;
   }
 
   function showCounters(run) {

@@ -22,7 +22,7 @@ export function lost(store) {
 function describe(why, state) {
   const cell = state?.subject?.cell;
   const ended = state?.run
-    ? ` ${state.run.name} stands at step ${state.run.step.toLocaleString("en")}, as far as is known.`
+    ? ` ${state.run.name} stands after step ${state.run.step.toLocaleString("en")}, as far as is known.`
     : "";
   return [
     h("div", { class: "wb-alert-head" }, icon("failed"), `${why}.`),

@@ -1,4 +1,5 @@
-// Parameters and optimizer state per device under this strategy, and what they would be under the other one.
+// Parameters and optimizer state that a device updates under this strategy, and what it would under the other one; and
+// how much of both there is, since devices may hold them in common.
 import { SERIES } from "../draw/colors.js";
 import { h } from "../draw/dom.js";
 import { bytes } from "../draw/numbers.js";
@@ -21,15 +22,24 @@ export function rowsOf({ devices: amounts }, devices) {
   return amounts.map((one, i) => ({ label: label(i), amounts: one }));
 }
 
-// "Reduce would hold 50 % of the optimizer state per device."
+// "Reduce would update 50 % of the optimizer state per device."
 export function words([own, other] = []) {
   if (!own) return "";
   if (!other) return own.devices.length > 1 ? "" : "With one device both strategies are the same.";
   const kept = PARTS[1];
   if (!mostOf(own, kept.key) && !mostOf(other, kept.key)) return "The optimizer keeps no state per parameter.";
   const [mine, theirs] = [mostOf(own, kept.key), mostOf(other, kept.key)];
-  if (mine === theirs) return `${other.strategy} would hold just as much ${kept.label} per device.`;
-  return `${other.strategy} would hold ${compared(other, own, kept.key)} the ${kept.label} per device.`;
+  if (mine === theirs) return `${other.strategy} would update just as much ${kept.label} per device.`;
+  return `${other.strategy} would update ${compared(other, own, kept.key)} the ${kept.label} per device.`;
+}
+
+// "Held: 118.3 KiB of parameters and optimizer state, all of it shared by devices."
+export function heldWords({ kept = 0, shared = 0 } = {}, devices = []) {
+  if (!kept) return "";
+  const held = `Held: ${bytes(kept)} of parameters and optimizer state`;
+  if (devices.length < 2) return `${held}.`;
+  const part = shared === kept ? "all" : shared ? bytes(shared) : "none";
+  return `${held}, ${part} of it shared by devices.`;
 }
 
 function compared(other, own, key) {
@@ -46,17 +56,17 @@ export function totalsView() {
   const element = h(
     "div",
     { class: "wb-totals" },
-    h("div", { class: "wb-live-bar" }, h("h4", {}, "Per device, by strategy"), ...keys),
+    h("div", { class: "wb-live-bar" }, h("h4", {}, "Updated per device, by strategy"), ...keys),
     bars,
     said,
   );
 
-  function show({ totals = [], devices = [] }) {
+  function show({ totals = [], devices = [], live_total: total }) {
     element.hidden = !totals.length;
     if (!totals.length) return;
     const most = Math.max(1, ...totals.flatMap((one) => one.devices.map(sumOf)));
     bars.replaceChildren(...totals.flatMap((one, i) => group(one, i, devices, most)));
-    said.textContent = words(totals);
+    said.textContent = [words(totals), heldWords(total, devices)].filter(Boolean).join(" ");
   }
   return { element, show };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decoded, scopesMessage } from "../../fixtures/timeline.js";
 import { deviceOf, filtered } from "./live.js";
-import { rowsOf, words } from "./totals.js";
+import { heldWords, rowsOf, words } from "./totals.js";
 
 const total = (strategy, ...states) => ({
   strategy,
@@ -11,15 +11,15 @@ const total = (strategy, ...states) => ({
 
 test("the other strategy's state is told as a share, or as so many times", () => {
   const [sums, shares] = [total("AllReduce", 80, 80), total("Reduce", 40, 40)];
-  assert.equal(words([sums, shares]), "Reduce would hold 50 % of the optimizer state per device.");
-  assert.equal(words([shares, sums]), "AllReduce would hold 2 times the optimizer state per device.");
+  assert.equal(words([sums, shares]), "Reduce would update 50 % of the optimizer state per device.");
+  assert.equal(words([shares, sums]), "AllReduce would update 2 times the optimizer state per device.");
 });
 
 test("uneven shares are told by the largest", () => {
   const uneven = total("Reduce", 50, 30);
   assert.equal(
     words([total("AllReduce", 80, 80), uneven]),
-    "Reduce would hold at most 63 % of the optimizer state per device.",
+    "Reduce would update at most 63 % of the optimizer state per device.",
   );
 });
 
@@ -29,6 +29,15 @@ test("no state, one device and nothing at all have words of their own", () => {
   assert.match(words([total("AllReduce", 80, 80), total("Reduce", 80, 80)]), /just as much/);
   assert.equal(words([total("AllReduce", 80, 80)]), "");
   assert.equal(words([]), "");
+});
+
+test("what is held is told beside what is updated: devices may hold it in common", () => {
+  const held = (kept, shared, devices = ["a", "b"]) => heldWords({ kept, shared }, devices);
+  assert.equal(held(2048, 2048), "Held: 2.0 KiB of parameters and optimizer state, all of it shared by devices.");
+  assert.match(held(2048, 0), /, none of it shared by devices/);
+  assert.match(held(2048, 1024), /, 1.0 KiB of it shared by devices/);
+  assert.match(held(2048, 0, ["a"]), /optimizer state\.$/);
+  assert.equal(held(0, 0), "");
 });
 
 test("devices that hold the same share a bar", () => {

@@ -42,9 +42,9 @@ export class History {
     if (this.at < 0) return `${count(this.steps.length)} steps looked at`;
     const step = `step ${count(this.steps[this.at])}`;
     if (waiting) return `${step}, waiting for the kernel …`;
-    if (this.steps.length === 1) return `${step}, ${seconds(this.seconds[this.at])}; the only one looked at`;
+    if (this.steps.length === 1) return `${step} took ${seconds(this.seconds[this.at])}; the only one looked at`;
     const place = this.at === this.steps.length - 1 ? "the newest" : count(this.at + 1);
-    return `${step}, ${seconds(this.seconds[this.at])}; ${place} of ${count(this.steps.length)} looked at`;
+    return `${step} took ${seconds(this.seconds[this.at])}; ${place} of ${count(this.steps.length)} looked at`;
   }
 
   draw() {

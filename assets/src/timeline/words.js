@@ -17,10 +17,10 @@ function longestWords(spans) {
   return `longest op of this step: ${spans.name(i)} on ${spans.where(i)}, ${long}`;
 }
 
-// "step 1,200, 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step". The slowest is that of the newest
+// "step 1,200 took 7.3 ms; slowest: …; 4 collectives took 1.1 ms, 15 % of the step". The slowest is that of the newest
 // sample, whichever step is shown: it was found over all of them.
 export function noteWords(spans, newest = spans.sample) {
-  const lasted = spans.sample.seconds || spans.count ? `, ${time(spans.duration)}` : ""; // nobody measured it
+  const lasted = spans.sample.seconds || spans.count ? ` took ${time(spans.duration)}` : ""; // nobody measured it
   const step = `step ${count(spans.sample.step)}${lasted}`;
   if (!spans.count) return `${step}; its ops were not timed`;
   const parts = [step, slowestWords(newest, spans.devices), collectiveWords(spans), clockWords(spans.sample.clocks)];

@@ -16,9 +16,9 @@ test("the note says step, duration, the slowest op of the newest sample, and col
   const words = noteWords(spans, { slowest });
   assert.match(
     words,
-    /^step 1,200, \S+ ms; slowest: relu fc_1.tmp_2 on CPUPlace\(1\), 412 µs \(median of 12 steps\); 3 collectives took \S+ µs, \d+ %/,
+    /^step 1,200 took \S+ ms; slowest: relu fc_1.tmp_2 on CPUPlace\(1\), 412 µs \(median of 12 steps\); 3 collectives took \S+ µs, \d+ %/,
   );
-  assert.match(noteWords(spans), /^step 1,200, \S+ ms; 3 collectives/);
+  assert.match(noteWords(spans), /^step 1,200 took \S+ ms; 3 collectives/);
 });
 
 test("the longest op of the step is in the text alternative", () => {
@@ -29,7 +29,7 @@ test("the longest op of the step is in the text alternative", () => {
 
 test("a step without spans says so much", () => {
   const none = new Spans({ step: 3, seconds: 0.002, graph: 1 }, graph);
-  assert.equal(noteWords(none), "step 3, 2.00 ms; its ops were not timed");
+  assert.equal(noteWords(none), "step 3 took 2.00 ms; its ops were not timed");
   assert.match(gist(none, lanesOf(none)), /^timeline, step 3/);
   assert.equal(noteWords(new Spans({ step: 3, seconds: 0, graph: 1 }, graph)), "step 3; its ops were not timed");
 });

@@ -52,7 +52,8 @@ def test_temporaries_in_the_same_memory_count_once(strategy: str, batch: dict[st
 @pytest.mark.parametrize(("strategy", "copies"), [("AllReduce", 2), ("Reduce", 1)])
 def test_parameters_and_state_that_devices_share_count_once(strategy: str, copies: int, batch: dict[str, Any]) -> None:
     engine = after_steps(strategy, batch)
-    live = live_values(engine)["live"]
+    told = live_values(engine)
+    live, total = told["live"], told["live_total"]
     bars = totals(strategy, engine.last.plan.graph)["devices"]
     for kind, key in (("parameter", "parameters"), ("state", "state")):
         held = [one for one in of_kind(live, kind) if "learning_rate" not in one["name"]]
@@ -62,3 +63,6 @@ def test_parameters_and_state_that_devices_share_count_once(strategy: str, copie
             dict.fromkeys({one["name"] for one in held}, 1)
         )
         assert {one["device"] for one in held} == {"shared by 2 devices"}
+    kept = of_kind(live, "parameter", "state")
+    common = [one["own"] for one in kept if "learning_rate" not in one["name"]]
+    assert (total["kept"], total["shared"]) == (sum(one["own"] for one in kept), sum(common))

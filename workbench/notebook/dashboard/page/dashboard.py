@@ -185,10 +185,10 @@ class Dashboard:
 def _what_goes_on(run: Run) -> str:
     if run.finished:
         return f"The run {run.name!r} has ended; below the picture is what came of it."
-    at = f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps is not None else "")
+    done = f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps is not None else "")
     if run.state == State.PAUSED:
-        return f"The run {run.name!r} was paused then, at {at}; it can go on as long as the kernel lives."
-    return f"The run {run.name!r}, at {at} or later then, goes on as long as the kernel does."
+        return f"The run {run.name!r} was paused then, after {done}; it can go on as long as the kernel lives."
+    return f"The run {run.name!r}, after {done} or later then, goes on as long as the kernel does."
 
 
 def _this_cell() -> str:

@@ -160,7 +160,8 @@ class Publisher:
         """Send what is new; whether there was anything."""
         self.model.prepare()
         with self._lock:
-            hello, self._hello = self._hello, False
+            if hello := self._hello:  # taken back before anything is gathered: who asks meanwhile is answered again
+                self._hello = False
             messages = self.model.everything() if hello else self.model.news()
             for message in messages:
                 self._tell(message)

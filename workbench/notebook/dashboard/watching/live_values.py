@@ -19,6 +19,7 @@ from workbench.notebook.dashboard.watching.graph_message import nbytes
 from workbench.notebook.messages import Message
 
 _SHOWN = 200
+_KEPT = ("parameter", "state")  # from step to step
 _SUMS = (ALL_REDUCE, FUSED_ALL_REDUCE, REDUCE)
 
 
@@ -54,13 +55,20 @@ def live_values(engine: Inspection) -> Message:
 
     Returns:
         `live` and `live_total` of the message `scopes`: the largest, the largest first, of each of which `own` are the
-        bytes that no larger one lies in; and how much there is in all, every byte counted once.
+        bytes that no larger one lies in; and how much there is in all, every byte counted once, how much of that are
+        parameters and state, and of these how much several devices have in common.
     """
     placed = [*_persistable(engine), *_temporaries(engine)]
     placed.sort(key=lambda one: (-one[0]["bytes"], one[0]["name"], str(one[0]["device"])))
     covered: defaultdict[Hashable, _Covered] = defaultdict(_Covered)
     entries = [{**entry, "own": covered[extent.memory].add(extent.begin, extent.end)} for entry, extent in placed]
-    total = {"count": len(entries), "bytes": sum(entry["own"] for entry in entries)}
+    kept = [entry for entry in entries if entry["kind"] in _KEPT]
+    total = {
+        "count": len(entries),
+        "bytes": sum(entry["own"] for entry in entries),
+        "kept": sum(entry["own"] for entry in kept),
+        "shared": sum(entry["own"] for entry in kept if isinstance(entry["device"], str)),
+    }
     return {"live": entries[:_SHOWN], "live_total": total}
 
 

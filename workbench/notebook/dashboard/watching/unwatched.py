@@ -91,5 +91,5 @@ class Unwatched:
         return {
             "type": "scopes", "devices": self.devices, "strategy": self.strategy,
             "memory": {"step": [], "bytes": []}, "drops": none, "feeds": {"step": [], "rows": []},
-            "live": [], "live_total": {"count": 0, "bytes": 0}, "totals": [],
+            "live": [], "live_total": {"count": 0, "bytes": 0, "kept": 0, "shared": 0}, "totals": [],
         }  # fmt: skip

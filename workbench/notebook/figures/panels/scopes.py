@@ -35,7 +35,7 @@ def scopes(message: Message) -> Figure:
     _teeth([figure.add_subplot(grid[k]) for k in range(teeth)], message, places)
     if totals:
         kept = GridSpec(1, 1, top=(below + 0.45) / height, bottom=0.45 / height, **inside)
-        _totals(figure.add_subplot(kept[0]), totals, places)
+        _totals(figure.add_subplot(kept[0]), totals, places, _held(message))
     return figure
 
 
@@ -100,7 +100,7 @@ def _freed(axes: Axes, fallen: np.ndarray, drops: Message) -> None:
     axes.text(1, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=7.5, color=FAINT)
 
 
-def _totals(axes: Axes, totals: Sequence[Message], places: Sequence[str]) -> None:
+def _totals(axes: Axes, totals: Sequence[Message], places: Sequence[str], held: str) -> None:
     """A bar per strategy and device: what is kept from step to step, and gradients."""
     lines: list[tuple[float, str, Message]] = []
     y, heads = 0.0, []
@@ -130,10 +130,25 @@ def _totals(axes: Axes, totals: Sequence[Message], places: Sequence[str]) -> Non
         axes.text(end, y_of, f" {memory_text(int(end * size))}", va="center", fontsize=7)
     for y_of, text in heads:
         axes.text(0, y_of, text, weight="bold", fontsize=8, va="center")
-    axes.set(ylim=(y - 1.9, -1.2), xlim=(0, max(left.max(initial=0.0) * 1.14, 1e-9)), xlabel=unit)
+    axes.set(
+        ylim=(y - 1.9, -1.2),
+        xlim=(0, max(left.max(initial=0.0) * 1.14, 1e-9)),
+        xlabel=f"{unit} that a device updates{held}",
+    )
     axes.set_yticks([where for where, _, _ in lines], [place for _, place, _ in lines], fontsize=7)
     axes.tick_params(axis="x", labelsize=7)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderpad=0, handlelength=1.4)
+
+
+def _held(message: Message) -> str:
+    """What there is of parameters and state: devices may have it in common."""
+    total = message.get("live_total") or {}
+    kept, shared = int(total.get("kept", 0)), int(total.get("shared", 0))
+    if not kept:
+        return ""
+    part = "all" if shared == kept else memory_text(shared) if shared else "none"
+    common = f", {part} of it shared by devices" if len(message.get("devices", [])) > 1 else ""
+    return f"; held: {memory_text(kept)} of parameters and optimizer state{common}"
 
 
 def _scale(most: float) -> tuple[float, str]:

@@ -120,7 +120,7 @@ def joined_scopes(scopes: Sequence[Message], devices: int) -> Message:
             "total": max(one["drops"]["total"] for one in scopes), "since": first["since"],
         },
         "live": sorted(live, key=lambda entry: (-entry["bytes"], entry["name"], str(entry["device"]))),
-        "live_total": {key: sum(one["live_total"][key] for one in scopes) for key in ("count", "bytes")},
+        "live_total": {key: sum(one["live_total"][key] for one in scopes) for key in scopes[0]["live_total"]},
     }  # fmt: skip
 
 
