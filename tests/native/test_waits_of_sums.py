@@ -45,14 +45,15 @@ class LatePeer:
         self._segment.words[Word.POSTED] = now + 1
 
 
-def test_short_waits_of_a_long_sum_count_together() -> None:
+@pytest.mark.parametrize("in_place", [False, True])
+def test_short_waits_of_a_long_sum_count_together(in_place: bool) -> None:
     pytest.importorskip("llvmlite", reason="llvmlite is not installed: kernels cannot be read")
     from workbench.runtime.kernels.tape.exchange import NAPS
 
     memory = [lines(words.SEGMENT_BYTES // 8).view(np.uint8) for _ in range(2)]
     segments = [SharedSegment(one) for one in memory]
     own, others = (np.arange(ROUNDS * STEP, dtype=np.float32) * factor for factor in (1, 3))
-    state, total = lines(words.SEGMENTS + 2), np.zeros_like(own)
+    state, total, expected = lines(words.SEGMENTS + 2), own if in_place else np.zeros_like(own), own + others
     state[words.SIZE], state[words.EPOCH], state[words.BEGIN], state[words.FREE] = 2, 1, -1, words.SLOTS
     state[words.SEGMENTS :] = [segment.address for segment in segments]
     control = Control(kernels())
@@ -68,4 +69,4 @@ def test_short_waits_of_a_long_sum_count_together() -> None:
         statuses.append(run_tape(tape, control))
         assert len(statuses) <= ROUNDS + 1
     assert statuses[-1] == DONE and len(statuses) >= ROUNDS // 2, statuses
-    assert total.tobytes() == (own + others).tobytes()
+    assert total.tobytes() == expected.tobytes()

@@ -255,6 +255,7 @@ def _config(mpiexec: str, errors: Path) -> Any:
     controller = ["/bin/sh", "-c", watched + '"$@"', "sh", *ipcontroller_cmd_argv]
     config.LocalControllerLauncher.controller_cmd = controller
     config.Cluster.send_engines_connection_env = True
+    config.Cluster.delay = 0.0  # seconds for the controller, of which the connection is known before engines start
     return config
 
 

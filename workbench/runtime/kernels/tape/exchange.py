@@ -167,10 +167,14 @@ def are_at_the_same(row, state, slot):
 
 
 @function
-def term(row, state, slot, number):
-    """The address of what a term of the sum is in a slot."""
-    at = SUM_WORDS + row[PIECES] + row[OUTS] + 2 * number
-    return state[SEGMENTS + row[at]] + DATA + SLOT_BYTES * slot + row[ROOM] * row[at + 1]
+def term(row, state, slot, number, at):
+    """The address of what a term of the sum is in a slot: this process's own is still where it was put there from,
+    and often still in a cache, until the sum's first addition has been written over it."""
+    told = SUM_WORDS + row[PIECES] + row[OUTS] + 2 * number
+    rank, piece = row[told], row[told + 1]
+    if rank == state[RANK] and number < 2 and piece < row[PIECES]:
+        return row[SUM_WORDS + piece] + 4 * at
+    return state[SEGMENTS + rank] + DATA + SLOT_BYTES * slot + row[ROOM] * piece
 
 
 @function
@@ -189,11 +193,11 @@ def take(row, state, slot, at):
         return
     total = row[outs] + 4 * at
     if row[TERMS] == 1:
-        copy_bytes(total, term(row, state, slot, 0), 4 * count)
+        copy_bytes(total, term(row, state, slot, 0, at), 4 * count)
     else:
-        add(floats(total), floats(term(row, state, slot, 0)), floats(term(row, state, slot, 1)), count)
+        add(floats(total), floats(term(row, state, slot, 0, at)), floats(term(row, state, slot, 1, at)), count)
         for number in range(2, row[TERMS]):
-            add(floats(total), floats(total), floats(term(row, state, slot, number)), count)
+            add(floats(total), floats(total), floats(term(row, state, slot, number, at)), count)
     for number in range(1, row[OUTS]):
         copy_bytes(row[outs + number] + 4 * at, total, 4 * count)
 
