@@ -71,6 +71,19 @@ def plane_shift() -> Row:
     return [floats(9, 5, 37), floats(5), floats(6)[1:], floats(7)[2:], y, 9, 5, 37], [y]
 
 
+def plane_moments() -> Row:
+    mean, variance = empty(9), empty(9)
+    return [floats(5, 9, 37), mean, variance, 5, 9, 37, 9], [mean, variance]
+
+
+def plane_sums() -> Row:
+    scale, bias = empty(9), empty(9)
+    return [floats(5, 9, 37), floats(37, 9, 5), floats(9), floats(9)[::-1].copy(), scale, bias, 5, 9, 37, 9], [
+        scale,
+        bias,
+    ]
+
+
 def plane_gradients() -> Row:
     g_x, each = empty(9, 5, 37), [floats(n)[n - 5 :] for n in range(5, 10)]
     return [floats(9, 5, 37), floats(9, 5, 38)[..., :37].copy(), *each, g_x, 9, 5, 37], [g_x]
@@ -146,6 +159,8 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "layer_norm": [layer_norm],
     "plane_shift": [plane_shift],
     "plane_gradients": [plane_gradients],
+    "plane_moments": [plane_moments],
+    "plane_sums": [plane_sums],
     "softmax": [softmax],
     "softmax_grad": [softmax_grad],
     "cross_entropy": [cross_entropy],

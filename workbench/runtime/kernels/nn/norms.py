@@ -133,14 +133,14 @@ plane_along = channel_total_of(
 )
 
 
-@kernel(INT, INT, INT, INT, INT, INT)
-def plane_moments(x, mean, variance, batch, channels, width):
-    """Mean and biased variance of every channel."""
-    means, variances, count = floats(mean), floats(variance), batch * width
-    for c in range(channels):
+@kernel(INT, INT, INT, INT, INT, INT, INT)
+def plane_moments(x, mean, variance, batch, channels, width, count):
+    """Mean and biased variance of the first `count` channels."""
+    means, variances, size = floats(mean), floats(variance), batch * width
+    for c in range(count):
         at = x + 4 * c * width
-        means[c] = plane_sum((at,), (), batch, channels, width) / count
-        variances[c] = plane_spread((at,), (means[c],), batch, channels, width) / count
+        means[c] = plane_sum((at,), (), batch, channels, width) / size
+        variances[c] = plane_spread((at,), (means[c],), batch, channels, width) / size
     return 0
 
 
@@ -155,11 +155,11 @@ def plane_shift(x, mean, slope, bias, y, batch, channels, width):
     return 0
 
 
-@kernel(INT, INT, INT, INT, INT, INT, INT, INT, INT)
-def plane_sums(x, g, mean, inverse, g_scale, g_bias, batch, channels, width):
-    """g_scale[c] = sum of g (x - mean[c]) inverse[c]; g_bias[c] = sum of g."""
+@kernel(INT, INT, INT, INT, INT, INT, INT, INT, INT, INT)
+def plane_sums(x, g, mean, inverse, g_scale, g_bias, batch, channels, width, count):
+    """g_scale[c] = sum of g (x - mean[c]) inverse[c]; g_bias[c] = sum of g; of the first `count` channels."""
     means, inverses, scales, biases = floats(mean), floats(inverse), floats(g_scale), floats(g_bias)
-    for c in range(channels):
+    for c in range(count):
         o = 4 * c * width
         biases[c] = plane_sum((g + o,), (), batch, channels, width)
         scales[c] = plane_along((x + o, g + o), (means[c], inverses[c]), batch, channels, width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.runtime.reach.declare import FLOAT, reaches
+from workbench.runtime.reach.declare import FLOAT, reaches, span
 from workbench.runtime.reach.divide import divides
 
 
@@ -26,9 +26,10 @@ def layer_norm_grad(
     return whole, whole, row, column, column, whole, row, row, 2 * row
 
 
+@divides("count", x=(FLOAT, "width"), mean=(FLOAT,), variance=(FLOAT,))
 @reaches("x", "mean", "variance")
-def plane_moments(x: Any, mean: Any, variance: Any, batch: int, channels: int, width: int) -> Any:
-    return FLOAT * batch * channels * width, FLOAT * channels, FLOAT * channels
+def plane_moments(x: Any, mean: Any, variance: Any, batch: int, channels: int, width: int, count: int) -> Any:
+    return _channels(batch, channels, width, count), FLOAT * count, FLOAT * count
 
 
 @divides("batch", x=(FLOAT, "channels", "width"), y=(FLOAT, "channels", "width"))
@@ -40,12 +41,16 @@ def plane_shift(
     return whole, each, each, each, whole
 
 
+@divides(
+    "count", x=(FLOAT, "width"), g=(FLOAT, "width"), mean=(FLOAT,), inverse=(FLOAT,), g_scale=(FLOAT,), g_bias=(FLOAT,)
+)  # fmt: skip
 @reaches("x", "g", "mean", "inverse", "g_scale", "g_bias")
 def plane_sums(
-    x: Any, g: Any, mean: Any, inverse: Any, g_scale: Any, g_bias: Any, batch: int, channels: int, width: int
-) -> Any:
-    whole, each = FLOAT * batch * channels * width, FLOAT * channels
-    return whole, whole, each, each, each, each
+    x: Any, g: Any, mean: Any, inverse: Any, g_scale: Any, g_bias: Any, batch: int, channels: int, width: int,
+    count: int,
+) -> Any:  # fmt: skip
+    some, each = _channels(batch, channels, width, count), FLOAT * count
+    return some, some, each, each, each, each
 
 
 @divides("batch", x=(FLOAT, "channels", "width"), g=(FLOAT, "channels", "width"), g_x=(FLOAT, "channels", "width"))
@@ -56,3 +61,8 @@ def plane_gradients(
 ) -> Any:  # fmt: skip
     whole, each = FLOAT * batch * channels * width, FLOAT * channels
     return whole, whole, each, each, each, each, each, whole
+
+
+def _channels(batch: int, channels: int, width: int, count: int) -> Any:
+    """Bytes from the first of some channels to the end of the last one."""
+    return span((batch, FLOAT * channels * width), (count, FLOAT * width), (width, FLOAT))

@@ -105,6 +105,10 @@ class _Channels:
         """A row for a kernel that takes arrays and the three sizes."""
         self.writer.row(kernel, *arrays, self.batch, self.count, self.width)
 
+    def of_channels(self, kernel: str, *arrays: Array) -> None:
+        """The same for one that also takes how many channels it does."""
+        self.writer.row(kernel, *arrays, self.batch, self.count, self.width, self.count)
+
     def total(self, x: Array, out: Array, count: int = 1) -> None:
         """The sum of every channel, divided by a number."""
         sum_axes(self.writer, x.reshape(self.batch, self.count, self.width), (0, 2), out, count)
@@ -114,7 +118,7 @@ class _Channels:
     def moments(self, x: Array, mean: Array, variance: Array) -> None:
         """Mean and biased variance."""
         if not self.are_last:
-            self.over_planes("plane_moments", x, mean, variance)
+            self.of_channels("plane_moments", x, mean, variance)
             return
         squares = self.writer.temporary((self.batch, self.count))
         self.total(x, mean, self.size)
@@ -133,7 +137,7 @@ class _Channels:
     def sums(self, x: Array, g: Array, mean: Array, inverse: Array, g_scale: Array, g_bias: Array) -> None:
         """The sums of g * normal and of g."""
         if not self.are_last:
-            self.over_planes("plane_sums", x, g, mean, inverse, g_scale, g_bias)
+            self.of_channels("plane_sums", x, g, mean, inverse, g_scale, g_bias)
             return
         products = self.writer.temporary((self.batch, self.count))
         expression(self.writer, lambda x, g, m, i: g * ((x - m) * i), [products], [*self.rows(x, g), mean, inverse])
