@@ -215,7 +215,7 @@ def test_a_short_row_is_not_divided() -> None:
     assert blocks_of("look_up", [], 2, 2) is None
 
 
-@pytest.mark.parametrize(("m", "n", "sizes"), [(128, 512, [128] * 4), (512, 192, [120, 144, 120, 128])])
+@pytest.mark.parametrize(("m", "n", "sizes"), [(128, 512, [128] * 4), (512, 192, [128] * 4), (64, 64, [32] * 2)])
 def test_threads_share_a_product_along_the_dimension_that_divides_evenly(m: int, n: int, sizes: list[int]) -> None:
     a, b, c = floats(m, 8), floats(8, n), empty(m, n)
     row = [a, 32, 4, b, 4 * n, 4, c, 4 * n, m, n, 8, 0, None, None, *[1, 0, 0, 0] * 2]

@@ -75,7 +75,7 @@ SHAPES = st.tuples(st.integers(1, 9), st.integers(1, 5), st.one_of(st.integers(1
 def test_plane_moments(shape: tuple[int, int, int], seed: int) -> None:
     x = numbers(seed, *shape) + np.float32(3)
     mean, variance = np.empty(shape[1], np.float32), np.empty(shape[1], np.float32)
-    assert run_row("plane_moments", x, mean, variance, *shape) == DONE
+    assert run_row("plane_moments", x, mean, variance, *shape, shape[1]) == DONE
     wide = x.astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean((0, 2)), rtol=2e-6)
     np.testing.assert_allclose(variance, wide.var((0, 2)), rtol=1e-5, atol=1e-11)
@@ -97,7 +97,7 @@ def test_plane_gradients(shape: tuple[int, int, int], seed: int) -> None:
     x, g, per_channel = numbers(seed, *shape), numbers(seed + 1, *shape), numbers(seed + 2, 5, shape[1])
     mean, inverse, along, level, slope = per_channel
     g_scale, g_bias, g_x = np.empty(shape[1], np.float32), np.empty(shape[1], np.float32), np.empty_like(x)
-    assert run_row("plane_sums", x, g, mean, inverse, g_scale, g_bias, *shape) == DONE
+    assert run_row("plane_sums", x, g, mean, inverse, g_scale, g_bias, *shape, shape[1]) == DONE
     wide, g_wide = x.astype(np.float64), g.astype(np.float64)
     normal = (wide - mean[:, None]) * inverse[:, None]
     near(g_bias, g_wide.sum((0, 2)), np.abs(g_wide).sum((0, 2)))

@@ -16,7 +16,7 @@ from workbench.runtime.reach.table import reach_of
 Memory = Callable[[Any], Any]
 LINE = 64  # bytes; memory for temporaries begins at a cache line
 _ONE_BLOCK = 2  # edges
-_NOTICED = 16  # less than such a part of the work makes no division better than another one
+_NOTICED = 8  # less than such a part of the work makes no division better than another one
 
 
 def blocks_of(kernel: str, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]] | None:
@@ -32,16 +32,13 @@ def blocks_of(kernel: str, arguments: Sequence[Any], most: int, threads: int) ->
     return blocks_along(evenest, arguments, most, threads)
 
 
-def _unevenness(edges: Sequence[Any], threads: int) -> tuple[int, int]:
-    """What to compare divisions by: how much the busiest thread has to do, and then how few blocks there are.
-
-    Of open sizes nothing is asked.
-    """
+def _unevenness(edges: Sequence[Any], threads: int) -> int:
+    """What to compare divisions by: how much the busiest thread has to do. Of open sizes nothing is asked."""
     count, size = len(edges) - 1, edges[-1]
     if type(size) is not int:
-        return 0, 0
+        return 0
     first = [edges[count * thread // threads] for thread in range(threads + 1)]
-    return round(_NOTICED * max(b - a for a, b in pairwise(first)) / size), -count
+    return round(_NOTICED * max(b - a for a, b in pairwise(first)) / size)
 
 
 def blocks_along(division: Division, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]]:

@@ -27,8 +27,7 @@ class Division(NamedTuple):
     Attributes:
         size: of the arguments of a row, the size of that dimension.
         sized: the argument that tells it, of another size. at: which argument that is.
-        unit: of the arguments; blocks begin at multiples of that. is_least: none is smaller, for what is left goes to
-            the last one.
+        unit: of the arguments; blocks begin at multiples of that. least: of the arguments; no block is smaller.
         moves: pointers, and of the arguments, by how many bytes they move from one to the next.
     """
 
@@ -36,12 +35,12 @@ class Division(NamedTuple):
     sized: Callable[[Sequence[Any], Any], Any]
     at: int
     unit: Callable[[Sequence[Any]], int]
-    is_least: bool
+    least: Callable[[Sequence[Any]], int]
     moves: tuple[tuple[int, Callable[[Sequence[Any]], Any]], ...]
 
     def borders(self, arguments: Sequence[Any], most: int, threads: int) -> list[Any]:
         """Where at most so many blocks of a row begin, and where the last one ends."""
-        return borders(self.size(arguments), self.unit(arguments), most, threads, self.is_least)
+        return borders(self.size(arguments), self.unit(arguments), most, threads, self.least(arguments))
 
 
 DIVISIONS: dict[str, list[Division]] = {}
@@ -59,10 +58,11 @@ def owns(*pointers: str) -> Declare:
     return note
 
 
-def divides(along: str, unit: int = 1, **moves: tuple[Factor, ...]) -> Declare:
+def divides(along: str, unit: int = 1, least: int = 0, **moves: tuple[Factor, ...]) -> Declare:
     """Declare that rows of a kernel divide along a parameter; of several declarations the lowest is preferred.
 
     Args:
+        unit: where blocks may begin. least: no block is smaller.
         moves: by parameter, the factors of the bytes from one to the next.
     """
 
@@ -71,7 +71,7 @@ def divides(along: str, unit: int = 1, **moves: tuple[Factor, ...]) -> Declare:
         place = at(along)
         moved = tuple((at(name), _product(factors, at)) for name, factors in moves.items())
         division = Division(
-            lambda arguments: arguments[place], lambda _, size: size, place, lambda _: unit, False, moved
+            lambda arguments: arguments[place], lambda _, size: size, place, lambda _: unit, lambda _: least, moved
         )
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents
@@ -95,7 +95,8 @@ def divides_by_table(word: int, unit: Factor = 1, **moves: Callable[[Any], int])
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
         moved = tuple((at(name), lambda arguments, of=of: of(arguments[0])) for name, of in moves.items())
-        division = Division(lambda arguments: int(arguments[0][word]), sized, 0, _product((unit,), at), True, moved)
+        units = _product((unit,), at)
+        division = Division(lambda arguments: int(arguments[0][word]), sized, 0, units, units, moved)
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents
 
@@ -108,17 +109,17 @@ def _product(factors: Sequence[Factor], at: Callable[[str], int]) -> Callable[[S
     return lambda arguments: number * prod(arguments[index] for index in indexes)
 
 
-def borders(size: Any, unit: int, most: int, threads: int, is_least: bool = False) -> list[Any]:
+def borders(size: Any, unit: int, most: int, threads: int, least: int = 0) -> list[Any]:
     """Where at most so many blocks of a size begin, at multiples of the unit, and where the last one ends.
 
     There are as many for every thread, so that none has more than one unit more to do than others; fewer only where
     units are few.
 
     Args:
-        is_least: no block is smaller than the unit.
+        least: no block is smaller.
     """
-    units = size // unit if is_least else (size + unit - 1) // unit
+    units = (size + unit - 1) // unit
     count = most - most % threads if most > threads else most
-    while count > 1 and not units >= count:
+    while count > 1 and not (units >= count and size >= least * count):
         count -= 1
     return [0, *(unit * (units * number // count) for number in range(1, count)), size]

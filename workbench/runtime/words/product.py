@@ -5,7 +5,7 @@ from __future__ import annotations
 LINE = 16  # floats of a cache line
 DEPTH = 512  # terms of the sums that are done at a time
 COPIED_DEPTH = 128  # the same where the left side is copied: turned rows are used while they are near
-TALL = 24  # rows that come out even for tiles of 8 and of 12 rows
+TILE, TALL = 8, 24  # rows at which a block may begin; fewer in a block do not pay for its copy of the right side
 PANEL = 64  # columns of the right side that are copied together: with DEPTH, a part of the second cache
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches, span
 from workbench.runtime.reach.divide import divides, owns
-from workbench.runtime.words.product import DEPTH, PANEL, TALL, left_pitch
+from workbench.runtime.words.product import DEPTH, PANEL, TALL, TILE, left_pitch
 
 FLIPPED = 112  # as CBLAS numbers it
 
 
+@divides("m", unit=TILE, least=TALL, a=("a_row",), c=("c_row",))
 @divides("n", unit=PANEL, b=("b_col",), c=(FLOAT,))
-@divides("m", unit=TALL, a=("a_row",), c=("c_row",))
 @divides("n1", a=("a1",), b=("b1",), c=("c1",))
 @divides("n0", a=("a0",), b=("b0",), c=("c0",))
 @owns("left", "panel")
