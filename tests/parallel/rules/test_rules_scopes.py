@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.models import batch, classifier, column, line
+from tests.parallel.models import batch, build, classifier, column, line
 from workbench import events, static
 from workbench.errors import PreconditionNotMet
 from workbench.graph.settings import ReduceStrategy
@@ -126,6 +126,17 @@ def test_x_25_a_test_executor_that_shares_reads_live_values():
     np.testing.assert_array_equal(sharing.run(["fc_0.tmp_0"], feed={"X": column(1, 1)})[0].ravel(), weights)
     fetched = apart.run(["fc_0.tmp_0"], feed={"X": column(1, 1)})[0].ravel()
     assert fetched[0] == weights[0] and fetched[1] == old != weights[1]  # device 1: its first run's copy
+
+
+def test_x_25_devices_that_share_do_not_update_one_variable_twice():
+    """The executor whose variables are used has no copies of it."""
+    model, another = line().start(), build(lambda: wb.mean(static.data("X", [None, 1])))
+    other = another.parallel(2, another.test, scope=model.scope)
+    other.run([], feed={"X": column(1, 2)})
+    sharing = model.parallel(2, share_vars_from=other)
+    with pytest.raises(PreconditionNotMet, match=r"cpu:1 has no 'fc_0\.._0' of its own.*cpu:0.*share_vars_from"):
+        sharing.run([], feed={"X": column(1, 2)})
+    assert model.value("fc_0.w_0").item() == 1.0
 
 
 def test_x_26_a_plain_executor_sees_device_0():
@@ -250,8 +261,6 @@ def test_x_51_memory_falls_back():
         for _ in range(6):
             h = wb.tanh(h) * 2.0 + 1.0
         return wb.mean(h)
-
-    from tests.parallel.models import build
 
     model, strategy = build(wide), static.ExecutionStrategy()
     strategy.keep_temporaries = True  # every value its own memory: 19 of 16 MiB per device

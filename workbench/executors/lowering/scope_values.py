@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.errors import PreconditionNotMet
 from workbench.executors.planning.plan import Plan
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
@@ -50,8 +51,21 @@ class ScopeReads:
         for value in plan.feeds:
             if value.persistable and value not in given:
                 (self.arrays if value in plan.refs else self.objects)[value] = self._held(value).array
-        self.arrays.update((v, self._held(v).array) for node in plan.updates for v in node.writes)
+        updated = [v for node in plan.updates for v in node.writes]
+        self.arrays.update((v, self._held(v).array) for v in updated)
+        self._require_apart(updated)
         self.held = list(self._known.values())
+
+    def _require_apart(self, updated: Sequence[Value]) -> None:
+        """Devices that update one and the same tensor would do so twice."""
+        first: dict[int, Value] = {}
+        for value in updated:
+            other = first.setdefault(id(self._held(value).tensor), value)
+            if other.place != value.place:
+                raise PreconditionNotMet(
+                    f"{self._places[value.place]} has no {value.name!r} of its own to update: it sees that of "
+                    f"{self._places[other.place]}; the executor given as share_vars_from does not know the variable"
+                )
 
     def _held(self, value: Value) -> Held:
         key = value.name, value.place
