@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import gc
+import sys
 import types
 import warnings
 from array import array
 from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 import pytest
@@ -72,6 +76,54 @@ def changed(given: Any, factor: float) -> None:
     given.factor = factor
 
 
+class Hidden:
+    """Whose attributes are somewhere else."""
+
+    def __init__(self) -> None:
+        self.__dict__["_kept"] = {"factor": 1.0}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_kept"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def module_with(**content: Any) -> Any:
+    module = types.ModuleType("module_of_a_test")
+    vars(module).update(content)
+    sys.modules["module_of_a_test"] = module
+    return module
+
+
+def hidden_in_a_library() -> Any:
+    """As if that class had been installed: nobody reads its code."""
+    namespace = {**globals(), "__file__": "/lib/site-packages/hidden.py"}
+    hook = types.FunctionType(Hidden.__getattr__.__code__, namespace)
+    return type("HiddenInALibrary", (), {"__init__": Hidden.__init__, "__getattr__": hook})()
+
+
+def imported_inside(x: Any, given: Any) -> Any:
+    from module_of_a_test import factor  # type: ignore[import-not-found]
+
+    return x * factor
+
+
+class Cached(Settings):
+    @functools.cached_property
+    def half(self) -> float:
+        return self.factor / 2
+
+
+def emptied(given: Any, factor: float) -> None:
+    if given.factor != factor:
+        given.factor = factor
+        vars(given).pop("half", None)
+
+
+HELD, OTHER, NAME = Settings(), Settings(), "tor"
+factor_here = 1.0
+
 World = tuple[Callable[[Any], Any], Callable[[float], Any]]  # a function, and what changes the factor it reads
 
 
@@ -116,6 +168,23 @@ WORLDS = {
         lambda g, k: setattr(type(g), "times", METHODS[k]),
     ),
     "code": world(lambda x, f: f(x), lambda: lambda x: x, lambda f, k: setattr(f, "__code__", CODES[k])),
+    "__dict__": world(lambda x, g: x * g.__dict__["factor"]),
+    "name that is computed": world(lambda x, g: x * getattr(g, "fac" + NAME)),
+    "globals": world(lambda x, g: x * globals()["factor_here"], change=lambda g, k: globals().update(factor_here=k)),
+    "globals, a name that comes": world(
+        lambda x, g: x * globals().get("factor_to_come", 2.0), dict,
+        lambda g, k: globals().update(factor_to_come=k) if k == 3.0 else globals().pop("factor_to_come", None),
+    ),
+    "__getattr__": world(helped, Hidden, lambda g, k: vars(g)["_kept"].update(factor=k)),
+    "library's __getattr__": world(helped, hidden_in_a_library, lambda g, k: vars(g)["_kept"].update(factor=k)),
+    "weak reference": world(lambda x, r: x * r().factor, lambda: ref(HELD), lambda r, k: changed(r(), k)),
+    "another object behind weak references": world(
+        lambda x, w: x * w["k"].factor, lambda: WeakValueDictionary(k=HELD),
+        lambda w, k: (k == 3.0 and w.update(k=OTHER)) or changed(w["k"], k),
+    ),
+    "context variable": world(lambda x, c: x * c.get(), lambda: ContextVar("factor"), ContextVar.set),
+    "cached property": world(lambda x, g: x * g.half * 2.0, Cached, emptied),
+    "import inside": world(imported_inside, lambda: module_with(factor=1.0)),
     "long list": world(lambda x, g: x * g[900], lambda: [1.0] * 1000, lambda g, k: g.__setitem__(900, k)),
     "optimizer's rate": world(
         lambda x, o: x * o.get_lr(), lambda: wb.optimizer.SGD(1.0, parameters=[wb.create_parameter([1], "float32")]),
@@ -134,6 +203,31 @@ def test_a_change_is_noticed(name: str) -> None:
             change(factor)
             assert captured(x).tolist() == [factor, 2 * factor] == function(x).tolist()
     assert captured.captures == 2
+
+
+def test_zeros_of_both_signs_are_two_values() -> None:
+    given = Settings()
+    attribute = wb.jit.capture(lambda x: 1.0 / (x * given.factor))
+    argument = wb.jit.capture(lambda x, factor: 1.0 / (x * factor))
+    x = wb.to_tensor([1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        for zero, infinity in ((0.0, np.inf), (-0.0, -np.inf)):
+            given.factor = zero
+            assert attribute(x).item() == argument(x, zero).item() == infinity
+
+
+def test_what_is_weakly_referred_to_is_not_kept_alive() -> None:
+    held = Settings(2.0)
+    reference = ref(held)
+    captured = wb.jit.capture(lambda x: x * (there.factor if (there := reference()) else 5.0))
+    x = wb.to_tensor([1.0])
+    assert [captured(x).item() for _ in range(2)] == [2.0, 2.0]
+    del held
+    gc.collect()
+    assert reference() is None
+    with pytest.warns(Notice, match="what reference refers to"):
+        assert captured(x).item() == 5.0
 
 
 def test_replaced_defaults_are_noticed() -> None:

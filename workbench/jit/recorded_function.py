@@ -132,6 +132,7 @@ class RecordedFunction:
         randoms = _random_states()
         recorder, feeds, outputs = self._attempt(given, surroundings)
         self._require_pure(surroundings, randoms)
+        surroundings.note_caches()
         self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.by_tensor.values())
         self.captures += 1
         return self._made(recorder, feeds, outputs, surroundings)

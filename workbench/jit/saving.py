@@ -13,8 +13,8 @@ from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidType
 from workbench.framework.notice import tell_unused
 from workbench.jit.static_function import StaticFunction
-from workbench.jit.surroundings import is_layer
 from workbench.jit.translated_layer import TranslatedLayer
+from workbench.jit.values.objects import is_layer
 from workbench.layers.evaluating import evaluating
 
 _SAVED = "clip_extra", "combine_params", "output_spec", "skip_prune_program", "with_hook"

@@ -24,9 +24,10 @@ from workbench.jit.recorded_forward import RecordedForward
 from workbench.jit.recorded_function import RecordedFunction
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
-from workbench.jit.surroundings import Surroundings, is_layer
+from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import Arguments, leaves, mapped
 from workbench.jit.values.captured_tensor import BranchOnValue, CapturedTensor, NeedsValue
+from workbench.jit.values.objects import is_layer
 
 _switch = {"is_on": True}
 

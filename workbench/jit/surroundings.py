@@ -11,11 +11,11 @@ a container, another name - everything is looked at that some code of the user's
 from __future__ import annotations
 
 import dis
+import sys
 from array import array
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from io import IOBase
 from operator import methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
@@ -26,9 +26,10 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
 from workbench.framework.values import default_dtype
-from workbench.jit.values.captured_tensor import NeedsValue
-from workbench.jit.values.code_reads import attribute_names, chains
+from workbench.jit.values.code_reads import attribute_names, chains, global_names, imported
+from workbench.jit.values.indirect import WEAK_CONTAINERS, Caches, behind, getter_of, read_through, require_steady
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
+from workbench.jit.values.objects import content, first_argument, is_closed, is_layer, is_users, site_of
 from workbench.jit.values.progress import Progress, is_varying
 from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
 from workbench.optimizer.lr import LRScheduler
@@ -63,20 +64,27 @@ class Surroundings:
         self._libraries: set[str] = set()
         self._seen: dict[int, Any] = {}
         self.progress = Progress()
+        self._caches = Caches()
         self._names: dict[str, None] = {}
         self._handed_on: dict[int, tuple[str, Any]] = {}
         self._found(getattr(function, "__name__", "function"), function)
         start = getattr(function, "__func__", function)
         for name, value in args.items():
             self._found(name, value)
-            self._hand_on(name, value, _site_of(start))
+            self._hand_on(name, value, site_of(start))
         if isinstance(start, FunctionType):
             self._read(start, dict(args))
         self._follow_handed_on()
+        self._seen, self._handed_on = {}, {}  # what is only weakly referred to is not to be kept alive
 
     def changes(self) -> list[Change]:
         """What is not as it was."""
         return [*self.watched.changes(), *(change for each in self._containers.values() for change in each.changes())]
+
+    def note_caches(self) -> None:
+        """The function has been recorded: cached properties that it has read are to stay as they are."""
+        for label, space, name in self._caches.filled():
+            self._watch(label, space, name)
 
     @property
     def containers(self) -> list[ContainerWatch | ArrayWatch]:
@@ -115,6 +123,9 @@ class Surroundings:
             return
         self._seen[id(value)] = value
         self.progress.note(label, value)
+        if (there := behind(label, value)) is not None and self.watched.add(there.name, id(value), there.read):
+            self._found(there.name, there.value)
+            self._hand_on(there.name, there.value, None)
         if isinstance(value, Tensor):
             for hook in list((value._hooks or {}).values()):
                 self._found(f"a hook of {label}", hook)
@@ -122,7 +133,7 @@ class Surroundings:
             self._found(f"the schedule of {label}", value._learning_rate)
         if isinstance(value, MethodType):
             self._found(label.rpartition(".")[0] or label, value.__self__)
-            self._read(value.__func__, _first_argument(value.__func__, value.__self__))
+            self._read(value.__func__, first_argument(value.__func__, value.__self__))
         elif isinstance(value, FunctionType):
             self._read(value, {})
         elif not is_layer(value) and hasattr(value, "__wrapped__"):
@@ -130,18 +141,18 @@ class Surroundings:
         elif isinstance(value, partial):
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._found(label, part)
-                self._hand_on(label, part, _site_of(value.func))
+                self._hand_on(label, part, site_of(value.func))
         elif isinstance(value, list | tuple | dict | set | deque | bytearray | array):
             self._found_container(label, value)
-        elif isinstance(value, UserDict | UserList | ChainMap):
-            self._found_container(label, value.maps if isinstance(value, ChainMap) else value.data)
+        elif isinstance(value, (UserDict, UserList, ChainMap, *WEAK_CONTAINERS)):
+            self._found_container(label, getattr(value, "maps" if isinstance(value, ChainMap) else "data"))
         elif isinstance(value, np.ndarray):
             self._found_array(label, value)
         elif is_layer(value):
             self._found_layer(label, value)
-        elif _is_users(value) and callable(value):
+        elif is_users(value) and callable(value):
             call = type(value).__call__
-            self._read(call, _first_argument(call, value))
+            self._read(call, first_argument(call, value))
 
     def _found_container(self, label: str, value: Any) -> None:
         if len(value) > _MANY:
@@ -189,7 +200,7 @@ class Surroundings:
                 self._found(f"a hook of {label}", hook)
         forward = getattr(type(layer).forward, "__wrapped__", type(layer).forward)
         if not is_ours(forward.__code__.co_filename):
-            self._read(forward, _first_argument(forward, layer))
+            self._read(forward, first_argument(forward, layer))
 
     def _read(self, function: Any, known: Mapping[str, Any]) -> None:
         """Follow what a function of the user reads."""
@@ -212,7 +223,7 @@ class Surroundings:
             self._found(f"the defaults of {function.__name__}", function.__kwdefaults__)
         for value in function.__defaults__ or ():
             self._found("default", value)
-            self._hand_on("default", value, _site_of(function))
+            self._hand_on("default", value, site_of(function))
         self._read_code(code, function.__globals__, cells, dict(known))
 
     def _watch_code(self, function: Any) -> None:
@@ -236,11 +247,22 @@ class Surroundings:
             if chain.stored is not None:
                 known[chain.stored] = value
             self._hand_on(chain.text, value, Site(code.co_filename, chain.line))
-        self._libraries.update(step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+        self._read_modules(code, outside)
         for inner in code.co_consts:
             if isinstance(inner, CodeType):
                 self._codes[inner, 0] = None
                 self._read_code(inner, outside, cells, known)
+
+    def _read_modules(self, code: CodeType, outside: dict[str, Any]) -> None:
+        """Modules that code imports, and what it reads of its own one by `globals()`."""
+        for module in imported(code, outside.get("__package__")):
+            self._libraries.add(module)
+            self._hand_on(module, sys.modules.get(module), None)
+        for name, site in global_names(code):
+            if name in outside:
+                self._hand_on(name, self._value_of("global", name, outside, {}, {}), site)
+            else:
+                self._watch(name, outside, name)
 
     def _value_of(
         self, kind: str, name: str, outside: dict[str, Any], cells: Mapping[str, Any], known: Mapping[str, Any]
@@ -252,9 +274,10 @@ class Surroundings:
             return outside[name]
         if kind == "cell" and name in cells:
             cell = cells[name]
-            if (content := _content(cell)) is not MISSING and self.watched.add_cell(name, cell):
-                self._found(name, content)
-            return content
+            value = content(cell)
+            if value is not MISSING and self.watched.add_cell(name, cell):
+                self._found(name, value)
+            return value
         return known.get(name, MISSING) if kind != "global" else MISSING
 
     # What is handed on, nobody knows to what
@@ -265,13 +288,8 @@ class Surroundings:
             self._tell_unwatched(f"{label}, which gives something else at another time", "values", site)
         if isinstance(value, (*PLAIN, Tensor, FunctionType, BuiltinFunctionType, MethodType, np.ndarray)):
             return
-        if hasattr(type(value), "__next__") and not isinstance(value, IOBase):
-            raise NeedsValue(
-                f"{label} is an iterator, which goes on when Python reads from it: every run of what is recorded would "
-                f"see what it gave now\n  read from it outside of the function, and pass that as an argument"
-                + ("" if site is None else f"\n  at {site}")
-            )
-        if id(value) not in self._handed_on and not _is_closed(value):
+        require_steady(label, value, site)
+        if id(value) not in self._handed_on and not is_closed(value):
             self._handed_on[id(value)] = label, value
 
     def _follow_handed_on(self) -> None:
@@ -297,11 +315,14 @@ class Surroundings:
         for base in type(value).__mro__:
             for name, member in list(vars(base).items()):
                 if isinstance(member, FunctionType) and name.startswith("__") and name not in _NOT_OPERATORS:
-                    self._read(member, _first_argument(member, value))
+                    self._read(member, first_argument(member, value))
 
     def _follow(self, label: str, value: Any, path: Sequence[str]) -> Any:
         """Attributes that are read, one of another."""
         for name in path:
+            if name == "__dict__":
+                self._found_namespace(label, value)
+                return MISSING
             if isinstance(value, ModuleType):
                 if is_library(vars(value)):
                     return getattr(value, name, MISSING)
@@ -322,6 +343,12 @@ class Surroundings:
             value = followed
         return value
 
+    def _found_namespace(self, label: str, value: Any) -> None:
+        """All attributes that an object has itself."""
+        space = getattr(value, "__dict__", None)
+        if type(space) is dict and not is_layer(value) and not is_closed(value):
+            self._found_container(f"{label}.__dict__", space)
+
     def _watch_rate(self, label: str, value: Any) -> None:
         """The learning rate, which Python reads."""
         read = value.get_lr if isinstance(value, Optimizer) else partial(getattr, value, "last_lr")
@@ -336,14 +363,26 @@ class Surroundings:
                 continue
             if isinstance(member, FunctionType):
                 self._watch_member(base, name)
-                self._read(member, _first_argument(member, value))
-            elif isinstance(member, property) and member.fget is not None:
-                self._read(member.fget, _first_argument(member.fget, value))
+                self._read(member, first_argument(member, value))
+            elif (getter := getter_of(member)) is not None:
+                self._read(getter, first_argument(getter, value))
+                if not isinstance(member, property):
+                    self._caches.note(f"{label}.{name}", value, name)
             elif isinstance(member, MemberDescriptorType):
                 return self._follow_slot(label, value, name)
             elif self._watch(f"{base.__name__}.{name}", vars(base), name):
                 self._found(f"{base.__name__}.{name}", member)
             return member if isinstance(member, PLAIN) else MISSING
+        return self._follow_hook(label, value, name)
+
+    def _follow_hook(self, label: str, value: Any, name: str) -> Any:
+        """An attribute that neither an object nor its class has: what `__getattr__` makes of it."""
+        if (read := read_through(value, name)) is not None:
+            if self.watched.add(f"{label}.{name}", (id(value), name), read):
+                self._found(f"{label}.{name}", read())
+            return read()
+        if isinstance(getattr(type(value), "__getattr__", None), FunctionType) and not is_layer(value):
+            self._hand_on(label, value, None)
         return MISSING
 
     def _watch_member(self, owner: type, name: str) -> None:
@@ -358,39 +397,3 @@ class Surroundings:
         if self.watched.add(f"{label}.{name}", (id(value), name), read):
             self._found(f"{label}.{name}", content)
         return content
-
-
-def is_layer(value: Any) -> bool:
-    """Whether a value is a layer."""
-    return hasattr(value, "_sub_layers") and hasattr(type(value), "forward")
-
-
-def _first_argument(function: Any, value: Any) -> dict[str, Any]:
-    code = getattr(function, "__code__", None)
-    return {code.co_varnames[0]: value} if code is not None and code.co_argcount else {}
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # empty
-        return MISSING
-
-
-def _is_users(value: Any) -> bool:
-    return not is_ours(file_of(type(value)))
-
-
-def _is_closed(value: Any) -> bool:
-    """Whether an object has no attributes a user might set, or too many to be anybody's settings: of a library."""
-    if isinstance(value, ModuleType):
-        return is_library(vars(value))
-    if isinstance(value, Optimizer | LRScheduler):
-        return False
-    owner = value if isinstance(value, type) else type(value)
-    return is_ours(file_of(owner)) or (owner.__module__ == "builtins" and owner is value)
-
-
-def _site_of(function: Any) -> Site | None:
-    code = getattr(function, "__code__", None)
-    return None if code is None else Site(code.co_filename, code.co_firstlineno)

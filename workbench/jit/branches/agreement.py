@@ -13,7 +13,7 @@ from workbench.framework.site import caller
 from workbench.framework.values.default_dtype import default_dtype
 from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.captured_tensor import NeedsValue
-from workbench.jit.values.watches import is_plain
+from workbench.jit.values.watches import is_plain, is_same
 from workbench.ops.tensor.creation import FILL_CONSTANT
 
 NUMBERS = (bool, int, float, np.number, np.bool_)
@@ -90,7 +90,7 @@ def _next_of(values: Iterator[Any], _: Any) -> Any:
 
 def _is_result(one: Any, other: Any) -> bool:
     """Whether it depends on the branch."""
-    return not (one is other or (is_plain(one) and type(one) is type(other) and one == other))
+    return not is_same(one, other)
 
 
 def _of_one_dtype(label: str, one: Any, other: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
+from workbench.jit.values.watches import distinct
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 
@@ -48,7 +49,7 @@ class Arguments:
         if isinstance(value, dict):
             parts.append((dict, tuple(value)))
             return {key: self._taken(f"{label}_{key}", part, parts) for key, part in value.items()}
-        parts.append((type(value), value) if isinstance(value, _PLAIN) else (object, id(value)))
+        parts.append((type(value), distinct(value)) if isinstance(value, _PLAIN) else (object, id(value)))
         return value
 
     def others(self, names: tuple[str, ...]) -> dict[str, Any]:

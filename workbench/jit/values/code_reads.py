@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
 from types import CodeType
 from typing import NamedTuple
 
-_ATTRIBUTES = "LOAD_ATTR", "LOAD_METHOD"
-_WITHOUT_EFFECT = "PUSH_NULL", "PRECALL", "CACHE", "NOP", "RESUME"
+from workbench.framework.site import Site
+from workbench.jit.values.captured_tensor import NeedsValue
+
+_ATTRIBUTES = "LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"
+_NOTHING = "PRECALL", "CACHE", "NOP", "RESUME"
+_WITHOUT_EFFECT = "PUSH_NULL", *_NOTHING
+_SUBSCRIPTS = "BINARY_SUBSCR", "BINARY_OP", "STORE_SUBSCR", "DELETE_SUBSCR"
 _ROOTS = {
     "LOAD_GLOBAL": "global",
     "LOAD_NAME": "global",
@@ -59,9 +66,82 @@ def chains(code: CodeType) -> Iterator[Chain]:
 
 
 def attribute_names(code: CodeType) -> set[str]:
-    """The attributes that code reads, of whatever; with those it may name in a string for `getattr`."""
-    steps = list(dis.get_instructions(code))
+    """The attributes that code reads, of whatever; with those it may name in a string for `getattr`.
+
+    Where names are computed, or entries of namespaces are read, `__dict__` is among them: that is all there are.
+    """
+    steps = _steps(code)
     names = {step.argval for step in steps if step.opname in _ATTRIBUTES}
-    if any(step.opname in _ROOTS and step.argval in ("getattr", "attrgetter", "vars") for step in steps):
+    functions = {step.argval for step in steps if step.opname in _ROOTS}
+    if not functions.isdisjoint(("getattr", "attrgetter", "vars")):
         names |= {value for value in code.co_consts if isinstance(value, str) and value.isidentifier()}
+    if not functions.isdisjoint(("vars", "attrgetter")) or any(map(partial(_is_computed, steps), _asking(steps))):
+        names.add("__dict__")
     return names
+
+
+def _steps(code: CodeType) -> list[dis.Instruction]:
+    return [step for step in dis.get_instructions(code) if step.opname not in _NOTHING]
+
+
+def _asking(steps: Sequence[dis.Instruction]) -> list[int]:
+    """Where code comes to `getattr`."""
+    return [i for i, step in enumerate(steps) if step.opname == "LOAD_GLOBAL" and step.argval == "getattr"]
+
+
+def _is_computed(steps: Sequence[dis.Instruction], at: int) -> bool:
+    """Whether the second argument of a call of `getattr` is more than a text."""
+    depth, is_text = 0, False  # of the arguments on the stack; the last thing that became the second is a text
+    for step in steps[at + 1 :]:
+        if step.opname.startswith("CALL") and step.arg == depth:
+            return not is_text
+        before = depth
+        depth += dis.stack_effect(step.opcode, step.arg, jump=False) - _undone(step)
+        if depth == 2:
+            is_text = before == 1 and step.opname == "LOAD_CONST" and isinstance(step.argval, str)
+    return True
+
+
+def _undone(step: dis.Instruction) -> int:
+    """In Python 3.11 arguments leave the stack in the step before the call, which is not looked at."""
+    return step.arg or 0 if step.opname == "CALL" and sys.version_info < (3, 12) else 0
+
+
+def global_names(code: CodeType) -> Iterator[tuple[str, Site]]:
+    """The entries of `globals()` that code reads or writes.
+
+    Raises:
+        NeedsValue: it does not say which.
+    """
+    steps = _steps(code)
+    for i, step in enumerate(steps):
+        if step.opname != "LOAD_GLOBAL" or step.argval != "globals":
+            continue
+        line = step.positions.lineno if step.positions is not None else None
+        site = Site(code.co_filename, line or code.co_firstlineno)
+        name = _entry_named(steps[i + 2 : i + 5])
+        if name is None:
+            raise NeedsValue(
+                "globals() is read here by names that are not in the code, and nobody can tell which: every run of "
+                "what is recorded would see the values of now\n  read them by name, or pass them as arguments\n"
+                f"  at {site}"
+            )
+        yield name, site
+
+
+def _entry_named(steps: Sequence[dis.Instruction]) -> str | None:
+    """The text in `[text]` or `.get(text`, which is what code goes on with."""
+    if steps and steps[0].opname in _ATTRIBUTES and steps[0].argval == "get":
+        key, is_read = steps[1], steps[2].opname.startswith(("CALL", "LOAD"))
+    else:
+        key, is_read = steps[0], steps[1].opname in _SUBSCRIPTS
+    return key.argval if is_read and key.opname == "LOAD_CONST" and isinstance(key.argval, str) else None
+
+
+def imported(code: CodeType, package: str | None) -> Iterator[str]:
+    """Modules that code imports, by what they may be called in full."""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            yield step.argval
+            if package:
+                yield f"{package}.{step.argval}"

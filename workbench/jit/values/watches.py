@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from operator import is_, methodcaller
 from types import CellType
@@ -88,7 +88,7 @@ class ValueWatch:
             now = read()
             if now is kept:
                 continue
-            if is_plain(now) and type(now) is type(kept) and now == kept:
+            if is_same(now, kept):
                 self.kept[i] = now
             else:
                 yield Change(self.names[i], kept, now)
@@ -106,9 +106,7 @@ class ContainerWatch:
         now = entries(self._container)
         if len(now) == len(self._kept) and all(map(is_, now, self._kept)):
             return True
-        return len(now) == len(self._kept) and all(
-            a is b or (is_plain(a) and type(a) is type(b) and a == b) for a, b in zip(now, self._kept, strict=True)
-        )
+        return len(now) == len(self._kept) and all(map(is_same, now, self._kept))
 
     def changes(self) -> Iterator[Change]:
         """It, if it is not as it was."""
@@ -143,3 +141,19 @@ def entries(container: Any) -> list[Any]:
 def is_plain(value: Any) -> bool:
     """Whether a value is a number, a text or the like, or a tuple of them: equal ones are the same."""
     return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(is_plain, value)))
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or are plain and equal to the bit: 0.0 and -0.0 are two."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    return isinstance(one, PLAIN) and distinct(one) == distinct(other)
+
+
+def distinct(value: Any) -> Hashable:
+    """A plain value, or what stands for it where `==` would not tell it from another one."""
+    return repr(value) if isinstance(value, float | complex) else value

@@ -15,7 +15,7 @@ from workbench.experiments.runners import Inspectable, executor_of
 from workbench.framework.program.program import Program
 from workbench.jit.recorded_function import RecordedFunction, recording_of
 from workbench.jit.recorded_step import RecordedStep
-from workbench.jit.surroundings import is_layer
+from workbench.jit.values.objects import is_layer
 from workbench.layers.layer import Layer
 
 Target = ParallelExecutor | CompiledProgram | Program | Run | RecordedFunction | Layer
