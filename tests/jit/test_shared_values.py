@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.jit.models import LABELS, MODELS, run, training
 from workbench.errors import PreconditionNotMet
+from workbench.jit.values.captured_tensor import NeedsValue
 
 
 def weight(*values: float) -> Any:
@@ -118,6 +119,53 @@ def test_buffers_that_are_overwritten() -> None:
     assert mean.tolist() == [1.75, 1.75]
     mean.set_value(np.array([4.0, 0.0], np.float32))
     assert captured(wb.ones([2])).tolist() == [6.0, 2.0] and captured.captures == 1
+
+
+def set_first(buffer: Any, value: Any) -> None:
+    buffer[0] = value[0]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("write", [wb.Tensor.set_value, set_first], ids=["set_value", "x[...]"])
+def test_a_buffer_takes_what_the_function_computes(write: Any, devices: int) -> None:
+    def trained(wrap: Any) -> Any:
+        w, buffer = weight(1.0, 2.0), wb.to_tensor([0.5, 0.5])
+        optimizer = wb.optimizer.SGD(0.5, parameters=[w])
+
+        def step(x: Any) -> Any:
+            write(buffer, (buffer * 0.5 + w * 0.25).detach())
+            loss = (w * x * buffer).mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.clear_grad()
+            return loss
+
+        wrapped, x = wrap(step), wb.ones([2, 2])
+        losses = [wrapped(x).numpy().mean() for _ in range(4)]
+        return [*losses, *buffer.numpy(), *w.numpy()]
+
+    captured = trained(lambda step: wb.jit.capture(step, devices=devices))
+    np.testing.assert_allclose(captured, trained(lambda step: step), rtol=1e-6)
+
+
+@pytest.mark.parametrize("write", [wb.Tensor.add_, wb.Tensor.set_value, set_first], ids=["add_", "set_value", "x[...]"])
+def test_a_gradient_through_a_buffer_is_refused_where_it_would_be_lost(write: Any) -> None:
+    w, buffer = weight(3.0, 3.0), wb.to_tensor([1.0, 2.0])
+
+    def step(x: Any) -> Any:
+        write(buffer, w * x)
+        loss = (buffer * x + w).sum()
+        loss.backward()
+        return w.grad
+
+    captured = wb.jit.capture(step)
+    if write is wb.Tensor.set_value:  # which leaves the history behind
+        assert captured(wb.ones([2])).tolist() == [1.0, 1.0]
+        w.clear_gradient(False)
+        assert step(wb.ones([2])).tolist() == [1.0, 1.0]
+    else:
+        with pytest.raises(NeedsValue, match=r"read again while gradients(.|\n)*test_shared_values.py, line"):
+            captured(wb.ones([2]))
 
 
 @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")

@@ -58,6 +58,7 @@ class CaptureRecorder:
         self.reads = PythonReads(self.bindings.has_memory_of)
         self.is_open = True
         self.refused: list[NeedsValue] = []
+        self._with_history: set[str] = set()  # variables written over by values that pass gradients
         self._names = names.current()
 
     @contextmanager
@@ -137,6 +138,12 @@ class CaptureRecorder:
                 )
             return tensor.variable
         variable = self.bindings.bound(tensor).variable
+        if variable.name in self._with_history and recording_gradients.get():
+            raise NeedsValue(
+                f"tensor {tensor.name!r} was written over by a value that wants a gradient, and is read again while "
+                "gradients are recorded: what is recorded would lose it\n  go on with the value itself, or write its "
+                f"detach()\n  at {caller()}"
+            )
         if tensor.stop_gradient and not variable.stop_gradient:
             return self._cut(variable)  # detached from a parameter
         return variable
@@ -184,8 +191,9 @@ class CaptureRecorder:
 
     def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
         """Have the value of a tensor from outside replaced."""
-        target = self.bindings.bound(tensor).variable
-        self.program.current_block().append_op(ASSIGN.type, inputs={"X": self.variable(value)}, outputs={"Out": target})
+        target, given = self.bindings.bound(tensor).variable, self.variable(value)
+        self.program.current_block().append_op(ASSIGN.type, inputs={"X": given}, outputs={"Out": target})
+        (self._with_history.discard if given.stop_gradient else self._with_history.add)(target.name)
 
     def role_guard(self, role: int, pair: Sequence[Any]) -> AbstractContextManager[None]:
         """Operators appended in the `with` body belong to an update."""

@@ -91,7 +91,7 @@ def _set(x: Tensor, item: Any, value: Any) -> None:
     index = _as_numpy(item)
     given = _as_value(x, value)
     wants = not x.stop_gradient or not given.stop_gradient
-    if wants and recording_gradients.get():
+    if (wants and recording_gradients.get()) or not given.has_value:
         x._become(_put(x, index, given), "x[...] = value")
         return
     x._require_unrecorded("x[...] = value")

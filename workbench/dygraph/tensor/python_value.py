@@ -19,6 +19,7 @@ class PythonValue:
 
     Attributes:
         array: the value. kind: its shape and dtype. stop_gradient: no gradient flows through it.
+        has_value: False of what only stands for a value, as long as something is recorded.
     """
 
     __slots__ = ()
@@ -26,6 +27,7 @@ class PythonValue:
     array: Any
     kind: Kind
     stop_gradient: bool
+    has_value = True
 
     @property
     def ndim(self) -> int:

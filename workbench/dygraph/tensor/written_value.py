@@ -71,12 +71,18 @@ class WrittenValue(PythonValue):
         self.array, self.kind = array, kind_of(array)
         clock.now += 1
 
+    def _set_as_value_of(self, target: Any) -> bool:
+        """Have another tensor hold this value without its history; False where there are numbers to copy."""
+        return False
+
     def set_value(self, value: Any) -> None:
         """Write an array, a tensor or numbers over the value.
 
         Raises:
             InvalidArgument: another shape. InvalidType: another dtype.
         """
+        if isinstance(value, WrittenValue) and value.kind is self.kind and value._set_as_value_of(self):
+            return
         given = np.asarray(value.as_read() if isinstance(value, PythonValue) else value)
         if given.dtype != self.array.dtype and not hasattr(value, "dtype"):
             given = given.astype(self.array.dtype)

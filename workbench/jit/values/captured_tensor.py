@@ -77,6 +77,8 @@ class CapturedTensor(Tensor):
 
     __slots__ = ("_recorder", "variable")
 
+    has_value = False
+
     def __init__(self, variable: Variable, recorder: RecordsTensors) -> None:
         self.variable, self._recorder = variable, recorder
         self.kind = kind_like(variable.spec)
@@ -149,6 +151,10 @@ class CapturedTensor(Tensor):
         if isinstance(target, CapturedTensor):
             target._require_writable(by)
         self._recorder.write_over(target, self)
+
+    def _set_as_value_of(self, target: Any) -> bool:
+        self._recorder.detached(self)._write_over(target, "set_value")
+        return True
 
     def _become_zero(self, by: str) -> bool:
         return False  # a gradient of nothing is as good
