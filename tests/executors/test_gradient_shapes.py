@@ -190,7 +190,7 @@ def conv_net() -> tuple[dict[str, Any], Any, str]:
         x.stop_gradient = False
         h = static.nn.conv2d(x, 3, 3, padding=1, bias_attr=False)
         y = static.nn.fc(static.nn.layer_norm(h, begin_norm_axis=1), 4, bias_attr=False)
-        (slope,) = static.gradients([wb.mean(y)], [x])
+        slope, *_ = static.gradients([wb.mean(y)], [x, *built.main.all_parameters()])
     return program_to_dict(built.main), built.startup, slope.name
 
 
@@ -219,6 +219,15 @@ def test_a_saved_program_with_a_renamed_gradient_is_refused(kind: str) -> None:
     (slot,) = [s for s in op["inputs"] if s.endswith("@GRAD")]
     op["inputs"][slot] = ["x"] if kind != "conv2d_grad" else op["inputs"]["Filter"]
     _require_refused(document, startup, name, kind)
+
+
+@pytest.mark.parametrize("slot", ["Scale", "Bias"])
+def test_the_gradient_of_an_input_that_is_not_given_is_refused(slot: str) -> None:
+    """Nobody would write it, and whoever reads it would get what the memory held before."""
+    document, startup, name = conv_net()
+    (op,) = [op for op in document["blocks"][0]["operators"] if op["type"] == "layer_norm_grad"]
+    del op["inputs"][slot]
+    _require_refused(document, startup, name, f"layer_norm_grad.*{slot}@GRAD.*{slot}, which is not given")
 
 
 def _require_refused(document: Any, startup: Any, name: str, kind: str) -> None:

@@ -157,6 +157,7 @@ AREAS = (
             "tests/executors/tape/test_sums.py",
             "tests/executors/tape/test_losses.py",
             "tests/executors/tape/test_norms.py",
+            "tests/executors/tape/test_sparse.py",
             "tests/parallel/memory/test_sharded_updates.py",
             "tests/parallel/failures/test_tape_failures.py",
             "tests/parallel/inspection/test_tape_spans.py",

@@ -168,6 +168,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "whoever comes to a block first does it; the order only keeps two threads from coming at once"),
     Equivalent("_BlockGraph._read", "0", "1",
                "in the graph of a block versions only tell the values of a name apart, and no pass runs over it"),
+    Equivalent("TapeWriter._finish", "reversed(late_rows)", "list(late_rows)",
+               "whoever comes to a late result first makes it; the order only keeps two threads from coming at once"),
     Equivalent("WorkerPool.run", "len(tasks) == 1", "False",
                "without workers the rest of it runs the task and waits for nobody"),
 )  # fmt: skip

@@ -13,10 +13,16 @@ import workbench as wb
 import workbench.executors.lowering.tape.table  # all rules are there before one is replaced
 from tests.executors.tape.runs import compare
 from tests.executors.tape.test_sums import numbers
+from tests.native.one_row import kernels
+from workbench.executors.lowering.operands import Scratch
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.rules import expression, operands
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.lowering.tape.writer import TapeWriter
+from workbench.runtime.comm.sum_row import SumRow
+from workbench.runtime.native.control import Control, lines
+from workbench.runtime.native.tape import Tape
+from workbench.runtime.words import window as words
 
 F = wb.nn.functional
 ADD = TapeWriter.add
@@ -26,6 +32,17 @@ def waiting_for_nobody(writer: TapeWriter, row: Any, waits: Any = (), raised: An
     """`add` of a pad that waits for another thread first; nothing of it stays on the tape."""
     flags = [SimpleNamespace(array=np.zeros(8, np.int64))] if row.node.type.startswith("pad") else waits
     return ADD(writer, row, flags, raised)
+
+
+def test_the_label_of_a_sum_is_there_as_long_as_the_tape() -> None:
+    """Whoever has prepared the sum may be gone."""
+    control = Control(kernels())
+    tape, x = Tape(control.kernels), numbers(4)
+    writer: Any = TapeWriter(SimpleNamespace(control=control), None, Scratch(), lambda row: (), tape)  # type: ignore[arg-type]
+    state, label = lines(words.SEGMENTS + 1), np.zeros(8, np.uint8)
+    writer._rows.append(None)
+    writer.exchange(None, SumRow(state, label, 1, 4, 16, [x], [x], [(0, 0)]))
+    assert len(tape) and any(kept is label for kept in tape.kept)
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (40, 30), (3, 5, 6)])

@@ -6,14 +6,14 @@ that passes can be run as far as the program itself goes; only data can still fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, did_you_mean, one_of
 from workbench.framework.names import EMPTY
-from workbench.framework.op.record import OPS, Op, Slot, look_up
+from workbench.framework.op.record import OPS, Op, Slot, grad_slot, look_up
 from workbench.framework.outside import is_from_outside
 from workbench.framework.program.block import Block
 from workbench.framework.program.infer import infer_specs
@@ -237,13 +237,24 @@ def _outputs(op: Operator, record: Op) -> list[str]:
 def _compare(op: Operator, record: Op, specs: tuple[Any, ...]) -> Iterator[str]:
     for slot, spec in zip(record.outputs, specs):
         names = op.outputs.get(slot.name)
-        if names is None or spec is None:
+        if names is None:
+            continue
+        if spec is None:
+            yield from _gradient_of_nothing(op, record, slot, names)
             continue
         inferred_specs = spec if isinstance(spec, list) else [spec]
         if len(inferred_specs) != len(names):
             yield f"the output {slot.name} has {len(inferred_specs)} values, got {len(names)} names"
         for name, inferred in zip(names, inferred_specs):
             yield from _declaration(op, slot, name, inferred)
+
+
+def _gradient_of_nothing(op: Operator, record: Op, slot: Slot, names: Sequence[str]) -> Iterator[str]:
+    """A backward op has nothing to write for an optional input of its op that is not there."""
+    receivers = record.forward_of.inputs if record.forward_of is not None else ()
+    absent = {grad_slot(s.name): s.name for s in receivers if s.optional and not op.inputs.get(s.name)}
+    if slot.name in absent and any(name != EMPTY for name in names):
+        yield f"the output {slot.name} is the gradient of {absent[slot.name]}, which is not given"
 
 
 def _declaration(op: Operator, slot: Slot, name: str, inferred: Spec | None) -> Iterator[str]:
