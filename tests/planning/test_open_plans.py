@@ -127,6 +127,14 @@ def test_shapes_like_those_seen_fit(name: str) -> None:
         assert not any(isinstance(dim, Size) for spec in plan.shapes.specs.values() for dim in spec.shape)
 
 
+def test_feeds_with_fewer_dimensions_do_not_fit() -> None:
+    flat, square = (Spec(shape, as_dtype("float32")) for shape in ((4,), (4, 6)))
+    x = ("x", 0)
+    dims = open_dims([{x: Spec((4, 5), square.dtype)}, {x: square}])
+    assert dims is not None and dims.sizes_of({x: square}) == [6]
+    assert dims.sizes_of({x: flat}) is None
+
+
 def test_what_never_changed_is_not_open() -> None:
     opened_plan = Opened("sequences", [(8, 30), (8, 31), (8, 32)])
     assert len(opened_plan.open.dims.groups) == 1

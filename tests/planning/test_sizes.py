@@ -115,6 +115,12 @@ def test_comparisons_are_noted_as_the_example_has_them() -> None:
     assert [conditions.hold([k]) for k in (1, 2, 8, 9, 39, 40, 41, 1000)] == [0, 0, 0, 1, 0, 1, 0, 1]
 
 
+def test_less_than_an_unknown_can_be_is_refused_whatever_was_decided() -> None:
+    sizes = Sizes()
+    assert sizes.unknown(40) < 41
+    assert [Conditions(sizes).hold([k]) for k in (1, 2, 41)] == [False, True, False]
+
+
 def test_text_says_the_example() -> None:
     n = Sizes().unknown(40)
     assert f"{2 * n} {n!r} {n:>4}" == "80 40   40" and isinstance(2 * n, Size) and (2 * n).formula == "2 n0"
