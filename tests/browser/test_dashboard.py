@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.browser.dashboard_screenshot import NOTEBOOK, choose, press, run_to_dashboard
@@ -64,6 +65,10 @@ class Session:
         begun = f"[run for run in {self.dash}.runs[{count}:] if {until}] != []"
         self.wait(lambda: self.value(begun), f"a run of which {until}")
 
+    def slow_down(self) -> None:
+        """The run leaves the processors to the page that is waited for."""
+        self.value(f"{self.dash}.run.subscribe(lambda run: __import__('time').sleep(0.01))")
+
     def end(self) -> None:
         """Stop what goes on."""
         self.value(f"[run.stop() for run in {self.dash}.runs] and None")
@@ -87,7 +92,8 @@ class Session:
 @pytest.fixture(scope="module")
 def opened_once(browser: Any, lab_server: LabServer) -> Iterator[Session]:
     """One page for the tests that leave it as it was but for ended runs."""
-    with session(browser, lab_server, "one page.ipynb") as lab:
+    notebook = nbformat.read(NOTEBOOK, nbformat.NO_CONVERT)
+    with session(browser, lab_server, "one page.ipynb", notebook) as lab:
         yield lab
 
 
@@ -99,15 +105,17 @@ def shared(opened_once: Session) -> Iterator[Session]:
 
 @pytest.fixture
 def notebook(browser: Any, lab_server: LabServer) -> Iterator[Session]:
-    """A page of its own."""
-    with session(browser, lab_server, NOTEBOOK.name) as lab:
+    """A page of its own, of the cells up to the first dashboard."""
+    notebook = nbformat.read(NOTEBOOK, nbformat.NO_CONVERT)
+    notebook.cells = notebook.cells[: SHOWN + 1]
+    with session(browser, lab_server, NOTEBOOK.name, notebook) as lab:
         yield lab
 
 
 @contextmanager
-def session(browser: Any, server: LabServer, name: str) -> Iterator[Session]:
-    """A copy of the dashboard notebook; no error may be left on its page."""
-    (server.folder / name).write_bytes(NOTEBOOK.read_bytes())
+def session(browser: Any, server: LabServer, name: str, notebook: Any) -> Iterator[Session]:
+    """The dashboard notebook, or a part of it; no error may be left on its page."""
+    nbformat.write(notebook, server.folder / name)
     with opened(browser, server, name, 1400, 2300) as page:
         errors: list[str] = []
         page.page.on("console", lambda line: line.type == "error" and errors.append(line.text))
@@ -136,6 +144,20 @@ def answered(session: Session, button: str, method: str) -> tuple[float, str]:
     return at - session.page.page.evaluate("window.clicked") / 1000, state
 
 
+def test_a_second_view_of_what_stands_still_shows_everything(shared: Session) -> None:
+    page = shared.page.page
+    shared.page.show_cell(SHOWN)
+    page.evaluate(f"notebookPanel().content.activeCellIndex = {SHOWN}")
+    page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
+    shared.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
+    other = page.locator(".wb-dashboard").last
+    other.locator("[data-group]").first.wait_for()
+    parts = "[data-group], [data-node]"
+    assert other.locator(parts).count() == shared.board.locator(parts).count()
+    page.evaluate("[...jupyterapp.shell.widgets('main')].at(-1).close()")
+    shared.wait(lambda: page.locator(".wb-dashboard").count() == 1, "the end of the second view")
+
+
 def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     board = shared.board
     groups = board.locator("[data-group]")
@@ -145,6 +167,7 @@ def test_a_run_is_begun_held_stepped_and_stopped(shared: Session) -> None:
     shared.wait(lambda: board.locator("[data-node], [data-group]").count() > before, "a group to open")
 
     shared.begin(200_000, "run.step > 100")
+    shared.slow_down()
     drawn = shared.curves()
     shared.wait(lambda: shared.curves() != drawn, "the curve to move")
 
@@ -206,10 +229,10 @@ def test_a_node_tells_what_it_is_and_what_it_makes(shared: Session) -> None:
 def test_a_page_that_is_loaded_again_still_steers_the_run(notebook: Session) -> None:
     page = notebook.page.page
     notebook.page.run_all(PATIENCE_S)  # a notebook is trusted, its widgets come back, when all of it has been run here
-    notebook.dash = "dash"  # others have come since
+    notebook.board = page.locator(".wb-dashboard").first
     notebook.board.scroll_into_view_if_needed()
-    notebook.board.get_by_label("feed source", exact=True).select_option("batches")
     notebook.begin(1_000_000, "run.step > 50")
+    notebook.slow_down()
     notebook.page.save()
     notebook.page.reload()
     shown_again(notebook)
@@ -240,6 +263,7 @@ def shown_again(notebook: Session) -> None:
 def test_a_tab_that_is_closed_unsaved_leaves_the_run_to_a_new_cell(notebook: Session) -> None:
     page = notebook.page.page
     notebook.begin(1_000_000, "run.step > 50")
+    notebook.slow_down()
     notebook.page.discard()
     page.wait_for_function("notebookPanel().sessionContext.session.kernel.status === 'idle'")
     before = notebook.step()
@@ -267,6 +291,7 @@ def test_an_interrupt_between_cells_stops_the_run_at_a_step_boundary(shared: Ses
 def test_dark_theme_and_two_dashboards_at_once(shared: Session) -> None:
     page, board = shared.page.page, shared.board
     shared.begin(1_000_000, "run.step > 50")
+    shared.slow_down()
     bright = board.evaluate("board => getComputedStyle(board).backgroundColor")
     page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     try:
@@ -284,15 +309,3 @@ def test_dark_theme_and_two_dashboards_at_once(shared: Session) -> None:
     press(other, "Stop")
     shared.wait(lambda: shared.state() == "stopped", "the end")
     board.get_by_text("stopped", exact=True).first.wait_for()
-
-
-def test_a_second_view_of_what_stands_still_shows_everything(notebook: Session) -> None:
-    page = notebook.page.page
-    page.evaluate("jupyterapp.commands.execute('notebook:create-output-view')")
-    notebook.wait(lambda: page.locator(".wb-dashboard").count() == 2, "a second view")
-    other = page.locator(".wb-dashboard").last
-    other.locator("[data-group]").first.wait_for()
-    assert (
-        other.locator("[data-group], [data-node]").count()
-        == notebook.board.locator("[data-group], [data-node]").count()
-    )
