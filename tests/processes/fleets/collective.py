@@ -1,4 +1,4 @@
-"""A trainer of collective fleets, one after the other: w = 1, trainer r is fed 2 + 2r, so the mean gradient of two is 3.
+"""A trainer of collective fleets, one by one: w = 1, trainer r is fed 2 + 2r, so the mean gradient of two is 3.
 
 python collective.py MODE...
 """

@@ -14,11 +14,17 @@ from workbench.errors import InvalidArgument, InvalidType, Unimplemented, descri
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.parallel import ParallelExecutor
 from workbench.executors.profiling.sampled_steps import EarlyStep
-from workbench.executors.running.trainers import group_of
 from workbench.experiments.first_nan import NaNGuard
 from workbench.experiments.records import recorder
 from workbench.experiments.run import Run
 from workbench.experiments.runners import Runner, executor_of, on_cluster, on_devices, runner_of
+from workbench.experiments.training.arguments import (
+    check_choices,
+    check_kinds,
+    check_parts,
+    refuse_for_layers,
+    refuse_for_programs,
+)
 from workbench.experiments.training.layers.layer_parts import of_layer, require_recorded
 from workbench.experiments.training.loops import begun
 from workbench.experiments.training.loops.batches import is_one_shot, length_of, require_batches
@@ -27,15 +33,13 @@ from workbench.experiments.training.loops.pipelined import PipelinedLoop
 from workbench.experiments.training.loops.progress import Bar, bar_of
 from workbench.experiments.training.loops.settings import file_of, own_settings, settings_of
 from workbench.experiments.training.loops.validation import ProgramValidation
-from workbench.experiments.training.saving.checkpoints import Restorable, read_checkpoint, write_checkpoint
-from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint, keeper_of, left_by_the_start_before
-from workbench.experiments.training.saving.together import TrainerWriters
-from workbench.framework.paths import path_text
+from workbench.experiments.training.saving.checkpoints import Restorable, read_checkpoint
+from workbench.experiments.training.saving.model_checkpoint import ModelCheckpoint, left_by_the_start_before
+from workbench.experiments.training.saving.savers import keep_checkpoints
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.graph.loss import labelled_loss
 from workbench.layers.layer import Layer
-from workbench.optimizer.lr import ReduceOnPlateau
 from workbench.optimizer.optimizer import Optimizer
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor
@@ -147,78 +151,58 @@ def train(
         >>> len(run.wait().history["loss"])
         6
     """
-    _check_kinds(program, startup, scope, name)
-    _check_counts(steps, epochs, valid_every)
-    if valid_every is not None and valid is None:
-        raise InvalidArgument("valid_every needs validation data: valid=")
-    if lr_step not in ("step", "epoch", "never"):
-        raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
+    check_kinds(program, startup, scope, name)
+    check_choices(steps, epochs, lr_step, valid, valid_every)
     if elastic:
-        if checkpoints is None:
-            raise InvalidArgument("elastic=True goes on from the last of checkpoints=, which are to be kept")
-        checkpoint = left_by_the_start_before(checkpoints) or checkpoint
-    own = own_settings({} if settings is None else settings)
+        checkpoint = _of_the_start_before(checkpoints) or checkpoint
+    own, file = own_settings({} if settings is None else settings), file_of(record)
     if steps is None and epochs is None:
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
-    file = file_of(record)
-    has_own_executor = executor_of(executor) is not None
-    total, target = _total(loader, steps, epochs), program
+    total = _total(loader, steps, epochs)
     if isinstance(program, Layer):
-        for what, given in (("startup", startup), ("executor", executor), ("cluster", cluster), ("scope", scope)):
-            if given is not None:
-                raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters are in this process")
+        refuse_for_layers(startup=startup, executor=executor, cluster=cluster, scope=scope)
         parts = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
-    elif loss is not None or optimizer is not None:
-        raise InvalidArgument("loss= and optimizer= are of a Layer; a Program has its own, by minimize")
     else:
-        if cluster is not None:
-            executor = on_cluster(executor, program, cluster, devices)
-        parts = _of_program(program, loader, fetch, executor, devices, scope, valid)
-    program, loader, labels, runner, scope, validation = parts
-    _check_metric(program, labels, lr_step)
-    _check_batches(loader, runner)
+        refuse_for_programs(loss, optimizer)
+        by = executor if cluster is None else on_cluster(executor, program, cluster, devices)
+        parts = _of_program(program, loader, fetch, by, devices, scope, valid)
+    check_parts(parts, lr_step)
+    runner = parts.executor
     if stop_on_nan or (checkpoint, checkpoints) != (None, None):
         require_recorded(runner)
     if stop_on_nan and cluster is not None:
         raise Unimplemented("stop_on_nan in a cluster; train with devices= of this process, or look at run.history")
-    kind = PipelinedLoop if isinstance(runner, ClusterExecutor) else TrainingLoop
-    loop = kind(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
-    run = Run(name or program.name or f"run {next(_numbers)}", loop.work, total, epochs)
+
+    loop = _loop_of(parts, lr_step, epochs, valid_every)
+    run = Run(name or parts.program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)
-    run.trains(None if executes is None else program, loader, labels, executes, target)
-    writers = _trainers(runner)
-    write = partial(_save, loop, run, runner) if writers is None else partial(_save_together, loop, run, writers)
-    run.saves_by(write, is_of_several=writers is not None)
-    keeper = None
-    if checkpoints is not None:
-        keeper = keeper_of(checkpoints, run, loop, writers, write)
-        run.subscribe(keeper, at_rest=False)
-    if writers is not None:
-        run.subscribe(partial(_end_of_saves, writers), at_rest=False)  # behind the keeper's last save
-    loop.attend(NaNGuard(run, stop_on_nan), keeper)
-    if (inspectable := executor_of(runner)) is not None:
-        run.early = EarlyStep(inspectable.inspection)
-    if on_step is not None:
-        run.subscribe(on_step)
+    run.trains(None if executes is None else parts.program, parts.loader, parts.labels, executes, program)
+    keeper = keep_checkpoints(run, loop, runner, checkpoints)
+    _observe(run, loop, runner, NaNGuard(run, stop_on_nan), keeper, on_step)
+
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
     if startup is not None:
         loop.initialise(startup)
-    settings_made = None
-    if file is not None:
-        asked = {"steps": steps, "epochs": epochs, "fetch": list(labels), "lr_step": lr_step}
-        asked |= {"stop_on_nan": True} if stop_on_nan else {}
-        settings_made = settings_of(program, loader, runner, partial(_first_value, scope, restorable), asked, own)
+    asked = {"steps": steps, "epochs": epochs, "fetch": list(parts.labels), "lr_step": lr_step}
+    asked |= {"stop_on_nan": True} if stop_on_nan else {}
+    recorded = None if file is None else _settings_of(parts, restorable, asked, own)
     bar = bar_of(run, progress)
     _go_on(loop, run, restorable, bar)  # last: what refuses comes before
     if bar is not None:
         run.subscribe(bar, at_rest=False)
-    if settings_made is not None:
-        recorder.record(run, settings_made, file)
+    if recorded is not None:
+        recorder.record(run, recorded, file)
     if paused:
         run.pause()
-    if not has_own_executor:
+    if executor_of(executor) is None:
         begun.note(run)
     return run.start()
+
+
+def _of_the_start_before(checkpoints: Any) -> Any:
+    if checkpoints is None:
+        raise InvalidArgument("elastic=True goes on from the last of checkpoints=, which are to be kept")
+    return left_by_the_start_before(checkpoints)
 
 
 def _of_program(
@@ -234,47 +218,23 @@ def _of_program(
     return Parts(program, loader, labels, runner, own_scope, validation)
 
 
-def _trainers(runner: Any) -> TrainerWriters | None:
-    """The processes that train together, as writers of checkpoints; None if this one trains alone."""
-    executor = executor_of(runner)
-    if executor is None:
-        return None
-    group = group_of(executor.inspection.build, executor.inspection.execution.timeout)
-    return None if group is None else TrainerWriters(group, executor.inspection.execution.timeout)
+def _loop_of(parts: Parts, lr_step: str, epochs: int | None, valid_every: int | None) -> TrainingLoop:
+    program, loader, labels, runner, scope, validation = parts
+    kind = PipelinedLoop if isinstance(runner, ClusterExecutor) else TrainingLoop
+    return kind(program, loader, labels, runner, scope, lr_step, epochs, validation, valid_every)
 
 
-def _save(loop: TrainingLoop, run: Run, runner: Any, path: str | os.PathLike[str]) -> None:
-    require_recorded(loop.executor)
-    write_checkpoint(loop, loop.position(run), path, runner if isinstance(runner, ClusterExecutor) else None)
+def _observe(run: Run, loop: TrainingLoop, runner: Any, guard: NaNGuard, keeper: Any, on_step: Any) -> None:
+    loop.attend(guard, keeper)
+    if (inspectable := executor_of(runner)) is not None:
+        run.early = EarlyStep(inspectable.inspection)
+    if on_step is not None:
+        run.subscribe(on_step)
 
 
-def _save_together(loop: TrainingLoop, run: Run, writers: TrainerWriters, path: str | os.PathLike[str]) -> None:
-    require_recorded(loop.executor)
-    try:
-        with writers.saving(f"step {run.step} in {path_text(path, 'checkpoint')}"):
-            write_checkpoint(loop, loop.position(run), path, writers)
-    finally:
-        if run.finished:
-            writers.end()
-
-
-def _end_of_saves(writers: TrainerWriters, run: Run) -> None:
-    if run.finished or run.error is not None:
-        writers.end()
-
-
-def _check_kinds(program: Any, startup: Any, scope: Any, name: Any) -> None:
-    if not isinstance(program, Program | Layer):
-        raise InvalidType(f"train takes a Program or a Layer, got {described(program)}")
-    for what, given, kind in (("startup", startup, Program), ("scope", scope, Scope), ("name", name, str)):
-        if given is not None and not isinstance(given, kind):
-            raise InvalidType(f"train takes a {kind.__name__} as {what}, got {described(given)}")
-
-
-def _check_counts(steps: Any, epochs: Any, valid_every: Any) -> None:
-    for what, count, least in (("steps", steps, 0), ("epochs", epochs, 0), ("valid_every", valid_every, 1)):
-        if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < least):
-            raise InvalidArgument(f"train takes a number >= {least} as {what}, got {count!r}")
+def _settings_of(parts: Parts, restorable: Restorable | None, asked: dict[str, Any], own: dict[str, Any]) -> Any:
+    first_value = partial(_first_value, parts.scope, restorable)
+    return settings_of(parts.program, parts.loader, parts.executor, first_value, asked, own)
 
 
 def _first_value(scope: Scope, restorable: Restorable | None, name: str) -> np.ndarray | None:
@@ -320,19 +280,3 @@ def labels_of(fetch: Any, what: str) -> dict[str, str]:
         variable = value if isinstance(value, str) else value.name
         labels[label or variable] = variable
     return labels
-
-
-def _check_metric(program: Program, labels: dict[str, str], lr_step: str) -> None:
-    for name, scheduler in program.lr_schedulers.items():
-        if isinstance(scheduler, ReduceOnPlateau) and not labels and lr_step != "never":
-            raise InvalidArgument(
-                f"the learning rate {name!r} is a ReduceOnPlateau, which follows a metric: name it first in fetch, as "
-                "in fetch=[loss]; or pass lr_step='never' and call its step(metric) yourself"
-            )
-
-
-def _check_batches(loader: Any, executor: Any) -> None:
-    """Refuse, before anything runs, a loader whose batches are too small for the executor's devices."""
-    check = getattr(loader, "check_devices", None)
-    if check is not None:
-        check(getattr(executor, "device_count", 1))
