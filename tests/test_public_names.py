@@ -163,8 +163,8 @@ NAMES = {
         Program Scope Tensor Variable cpu_places cuda_places data default_main_program default_startup_program
         disable_dygraph embedding enable_dygraph get_flags global_scope gradients in_dygraph_mode is_compiled_with_cuda
         load load_program_state one_hot program_guard save scope_guard set_flags set_program_state
-        backward clip compiler contrib core dygraph executor framework incubate initializer io layers optimizer
-        param_attr regularizer transpiler unique_name DistributeTranspiler DistributeTranspilerConfig
+        backward clip communicator compiler contrib core dygraph executor framework incubate initializer io layers
+        optimizer param_attr regularizer transpiler unique_name DistributeTranspiler DistributeTranspilerConfig
     """,
     "fluid.layers": """
         accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max elementwise_min
@@ -192,6 +192,7 @@ NAMES = {
         load_inference_model load_params load_persistables load_vars save_inference_model save_params save_persistables
         save_vars load save load_program_state set_program_state DataLoader batch
     """,
+    "fluid.communicator": "Communicator",
     "fluid.compiler": "CompiledProgram ExecutionStrategy BuildStrategy",
     "fluid.executor": "Executor global_scope scope_guard",
     "fluid.param_attr": "ParamAttr",

@@ -55,17 +55,10 @@ def test_f10_f13_sync_servers_take_the_mean_end_by_themselves_and_begin_with_wha
     assert values(said) == [[-0.2, -0.5, -0.8]] * 2
 
 
-def test_f10_async_servers_apply_every_gradient_in_full(tmp_path: Path) -> None:
-    """Three times 2 and three times 4, each by 0.1, whatever comes when: the last trainer sees all of it."""
-    said = launched(tmp_path, SERVERS, "servers.py", "async")
-    series = values(said)
-    assert min(one[-1] for one in series) == -0.8 and said.count("served") == 1
-    assert all(a > b for one in series for a, b in pairwise(one))
-
-
-def test_f10_half_async_trainers_go_on_and_servers_get_every_gradient(tmp_path: Path) -> None:
-    """The same sum at the server, when all have left; what a trainer sees of it may be older."""
-    said = launched(tmp_path, SERVERS, "servers.py", "half_async")
+@pytest.mark.parametrize("mode", ["async", "half_async"])
+def test_f10_asynchronous_trainers_go_on_and_servers_get_every_gradient_in_full(tmp_path: Path, mode: str) -> None:
+    """Three times 2 and three times 4, each by 0.1, when all have left; what a trainer sees of it may be older."""
+    said = launched(tmp_path, SERVERS, "servers.py", mode)
     assert "held -0.8" in said and said.count("served") == 1
     assert all(1 >= a >= b >= -0.8 for one in values(said) for a, b in pairwise(one))
 

@@ -14,7 +14,9 @@ import workbench as wb
 from tests.servers.test_modes import GRADIENT, START, dense_model, job, sgd
 from workbench.config import override
 from workbench.errors import PeerTimeout
+from workbench.fluid.communicator import Communicator
 from workbench.framework.values.rows import Rows
+from workbench.parallel.fleet.server.strategies import ASYNC
 from workbench.parallel.servers.asking import half_async, links
 from workbench.parallel.servers.asking.exchange import Pulled, Share
 from workbench.parallel.servers.asking.half_async import HalfAsyncExchange
@@ -211,7 +213,32 @@ def test_f10_all_gradients_of_a_half_asynchronous_trainer_are_at_the_servers_whe
     with job(lambda: dense_model(sgd), False, **split) as ((trainer,), scopes):
         for _ in range(8):
             trainer.step()
+    require_held(scopes, 8)
+    assert len(handed) == 8
+
+
+@pytest.mark.usefixtures("_static")
+def test_f13_steps_go_on_while_a_communicator_runs_and_stop_delivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    hand_over, handed = HalfAsyncExchange._hand_over, []
+    monkeypatch.setattr(HalfAsyncExchange, "_hand_over", lambda *given: handed.append(1) or hand_over(*given))
+    flags = wb.get_flags(["FLAGS_communicator_max_merge_var_num"])
+    with job(lambda: dense_model(sgd), False, runtime_split_send_recv=True) as ((trainer,), scopes):
+        communicator = Communicator(trainer.main, ASYNC, envs={"communicator_max_merge_var_num": 3})
+        trainer.step()
+        assert not communicator.is_running() and not handed
+        communicator.start()
+        assert communicator.is_running() and wb.get_flags([*flags]) == dict.fromkeys(flags, 3)
+        for _ in range(4):
+            trainer.step()
+        communicator.stop()
+        require_held(scopes, 5)
+        assert np.allclose(trainer.step(), START - 0.1 * 6 * GRADIENT, atol=1e-5)
+        assert len(handed) == 4 and not communicator.is_running()
+    wb.set_flags(flags)
+
+
+def require_held(scopes: Any, steps: int) -> None:
+    """Both servers together have applied so many gradients."""
     blocks = [scope.find_var(f"w.block{i}") for i in (0, 1) for scope in scopes]
     held = np.concatenate([block.get_tensor().array for block in blocks if block is not None])
-    assert np.allclose(held, START - 0.1 * 8 * GRADIENT, atol=1e-5)
-    assert len(handed) == 8
+    assert np.allclose(held, START - 0.1 * steps * GRADIENT, atol=1e-5)

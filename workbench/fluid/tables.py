@@ -89,6 +89,8 @@ CLIP = {  # `workbench.fluid.clip`
     ),
 }
 
+COMMUNICATOR = {"workbench.parallel.fleet.server.communicator": "Communicator"}  # `workbench.fluid.communicator`
+
 IO = {  # `workbench.fluid.io`
     "workbench.checkpoint.model_folder": (
         "load_inference_model load_params load_persistables load_vars save_inference_model save_params "
@@ -192,8 +194,8 @@ FLUID = {  # `workbench.fluid`
 }
 
 MODULES = (
-    "backward", "clip", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate", "initializer",
-    "io", "layers", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
+    "backward", "clip", "communicator", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate",
+    "initializer", "io", "layers", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
 

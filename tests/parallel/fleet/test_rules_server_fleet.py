@@ -322,18 +322,19 @@ def test_servers_take_recomputing_and_refuse_mixed_precision() -> None:
     assert "send" in [op.type for op in fleet.main_program.global_block().ops]
 
 
-def test_f15_how_much_is_merged_is_a_matter_of_half_asynchronous_trainers() -> None:
+@pytest.mark.parametrize("mode", ["async", "half_async"])
+def test_f15_how_much_is_merged_is_a_matter_of_asynchronous_trainers(mode: str) -> None:
     names = ("max_merge_var_num", "send_queue_size", "is_sgd_optimizer")
     before = get_flags([f"FLAGS_communicator_{name}" for name in names])
     given = {f"communicator_{name}": value for name, value in zip(names, (7, 9, 0), strict=True)}
     try:
-        half = StrategyFactory.create_half_async_strategy()
-        half.set_trainer_runtime_config(given)
-        half.get_trainer_runtime_config().apply()
+        strategy = getattr(StrategyFactory, f"create_{mode}_strategy")()
+        strategy.set_trainer_runtime_config(given)
+        strategy.get_trainer_runtime_config().apply()
         assert list(get_flags([*before]).values()) == [7, 9, False]
     finally:
         set_flags(before)
-    others = StrategyFactory.create_async_strategy()
+    others = StrategyFactory.create_sync_strategy()
     others.set_trainer_runtime_config({"communicator_max_merge_var_num": 7})
     with pytest.warns(Notice, match="communicator_max_merge_var_num = 7 has no effect"):
         others.get_trainer_runtime_config().apply()

@@ -24,7 +24,7 @@ from workbench.parallel.servers.serving.server import ParameterServer
 from workbench.parallel.servers.serving.values import Values
 from workbench.parallel.servers.transports.places import listen
 from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
-from workbench.parallel.transpiler.server_mode.trainer import HALF_ASYNC_ATTRIBUTE as HALF_ASYNC
+from workbench.parallel.transpiler.server_mode.trainer import IN_BACKGROUND
 from workbench.runtime.servers.standing import StepExchange, keep, keep_tables
 
 
@@ -92,7 +92,7 @@ def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:
         program.attributes.get(FINGERPRINT, ""),
     )
     exchange: StepExchange
-    if program.attributes.get(HALF_ASYNC) and given:
+    if program.attributes.get(IN_BACKGROUND) and given:
         newest = [place for place, (name, _) in enumerate(given) if name in program.lr_schedulers]
         exchange = HalfAsyncExchange(trainer, list(endpoints), pushes, pulls, served, newest)
     else:

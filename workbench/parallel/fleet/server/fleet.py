@@ -20,8 +20,9 @@ from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
+from workbench.parallel.fleet.server.communicator import Communicator
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
-from workbench.parallel.fleet.server.strategies import ServerFleetStrategy
+from workbench.parallel.fleet.server.strategies import SYNC, ServerFleetStrategy
 from workbench.parallel.servers.asking.cluster_folder import save_cluster
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.parallel.transpiler.mark import MARK
@@ -54,6 +55,7 @@ class ServerFleet(FleetBase):
         super().__init__()
         self._origin_program: Program | None = None
         self._transpiler: DistributeTranspiler | None = None
+        self._communicator: Communicator | None = None
 
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> ServerFleetOptimizer:
         """An optimizer whose `minimize` makes `fleet.main_program` and `fleet.startup_program`.
@@ -85,6 +87,8 @@ class ServerFleet(FleetBase):
         self._origin_program, self._transpiler = origin, transpiler
         if self.is_worker():
             self.main_program, self.startup_program = transpiler.get_trainer_program(wait_port=False), startup
+            mode = SYNC if strategy.get_program_config().enable_dc_asgd else strategy.mode
+            self._communicator = Communicator(self.main_program, mode)
             return
         own = self.server_endpoints()[self.server_index()]
         self.main_program, self.startup_program = transpiler.get_pserver_programs(own)
@@ -92,12 +96,14 @@ class ServerFleet(FleetBase):
     # F-13
 
     def init_worker(self) -> None:
-        """Begin as a trainer: wait until the servers can be reached.
+        """Begin as a trainer: wait until the servers can be reached, and start the communicator (`Communicator`).
 
         Raises:
             NotPrepared (a ValueError): before `minimize`. ExecutionTimeout: a server cannot be reached.
         """
         self._prepared("init_worker").get_trainer_program(wait_port=True)
+        if self._communicator is not None:
+            self._communicator.start()
 
     def init_server(self, model_dir: Folder | None = None) -> None:
         """Begin as a server: make the parameters, and load those that were saved.
@@ -145,6 +151,8 @@ class ServerFleet(FleetBase):
     def stop_worker(self) -> None:
         """Leave: the servers end when all trainers have."""
         self._own_executor.close()  # servers end by this, and take leave of the meeting after it
+        if self._communicator is not None:
+            self._communicator.stop()
         self._roles._finalize()
 
     @property

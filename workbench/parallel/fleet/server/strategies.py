@@ -27,8 +27,8 @@ _RUNTIME_DEFAULTS = {
     "rpc_deadline": "180000",
     "rpc_retry_times": "3",
 }
-_OF_QUEUES = "a step's gradients travel in one message to each server; only half-asynchronous steps wait and are merged"
-_OF_HALF_ASYNC = (
+_OF_QUEUES = "a step's gradients travel in one message to each server; only asynchronous steps wait and are merged"
+_OF_ASYNC = (
     "communicator_max_merge_var_num",
     "communicator_send_queue_size",
     "communicator_is_sgd_optimizer",
@@ -57,8 +57,9 @@ class TrainerRuntimeConfig:
     Attributes:
         mode: 0 synchronous, 1 asynchronous, 2 half asynchronous, 3 by changes.
         runtime_configs: by name. `rpc_deadline` says how many milliseconds servers and trainers wait for each other,
-            as `FLAGS_rpc_deadline` does. In mode 2 `communicator_max_merge_var_num`, `communicator_send_queue_size` and
-            `communicator_is_sgd_optimizer` are those flags. The others have no effect, which is told.
+            as `FLAGS_rpc_deadline` does. In modes 1 and 2 `communicator_max_merge_var_num`,
+            `communicator_send_queue_size` and `communicator_is_sgd_optimizer` are those flags. The others have no
+            effect, which is told.
     """
 
     def __init__(self, mode: int) -> None:
@@ -78,7 +79,7 @@ class TrainerRuntimeConfig:
             raise InvalidArgument(f"runtime_configs: rpc_deadline is a number of milliseconds, got {deadline!r}")
         if deadline != self._defaults["rpc_deadline"]:
             set_flags({"FLAGS_rpc_deadline": int(deadline)})
-        works = ["rpc_deadline", *(_OF_HALF_ASYNC if self.mode == HALF_ASYNC else ())]
+        works = ["rpc_deadline", *(_OF_ASYNC if self.mode in (ASYNC, HALF_ASYNC) else ())]
         set_flags({f"FLAGS_{name}": self.runtime_configs[name] for name in works[1:]})
         for name, value in self.runtime_configs.items():
             if name not in works and value != self._defaults[name]:
@@ -185,9 +186,9 @@ class SyncStrategy(ServerFleetStrategy):
 class AsyncStrategy(ServerFleetStrategy):
     """Servers update with every gradient as it comes; no trainer waits for another one.
 
-    A step ends with its exchange: every server has applied its gradients once, in full, and the next step has the
-    parameters made of them. In Paddle a fleet's communicator, a thread, takes them there later and adds up those
-    of several steps, so that parameters are older by as many steps as timing has it; `HalfAsyncStrategy` does so here.
+    A fleet's communicator, a thread, takes them there from `init_worker` to `stop_worker`: steps hand over and go on,
+    and their parameters are older by as many steps as timing has it (`Communicator`). With `enable_dc_asgd` a step ends
+    with its exchange: servers correct a gradient by the parameters that it was made with.
     """
 
     def __init__(self) -> None:

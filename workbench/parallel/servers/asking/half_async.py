@@ -1,9 +1,9 @@
-"""The exchange of a half-asynchronous trainer: steps hand over gradients and go on, a thread talks to the servers.
+"""The exchange of an asynchronous trainer in the background: steps go on while a thread talks to the servers.
 
-The thread takes what has been handed over since its last message, merged: at most
-`FLAGS_communicator_max_merge_var_num` steps, added up, or their mean where `FLAGS_communicator_is_sgd_optimizer` is
-off. A message goes to all servers at once, and the next one follows when all have answered. A step gets the parameters
-of the last answer; it waits only while `FLAGS_communicator_send_queue_size` steps lie ready.
+It takes what they have handed over since its last message, merged: at most `FLAGS_communicator_max_merge_var_num`
+steps, added up, or their mean where `FLAGS_communicator_is_sgd_optimizer` is off. A message goes to all servers at
+once, and the next one follows when all have answered. A step gets the parameters of the last answer; it waits only
+while `FLAGS_communicator_send_queue_size` steps lie ready.
 
 An error is raised in the next step. What could not be delivered is kept, and delivered once, under the number it had.
 """

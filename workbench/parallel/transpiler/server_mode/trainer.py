@@ -16,7 +16,7 @@ from workbench.parallel.transpiler.server_mode.layout import SYNC, Layout, Serve
 from workbench.parallel.transpiler.server_mode.rate import send_counter, send_scheduled_rates
 from workbench.parallel.transpiler.server_mode.tables import pull_rows
 
-HALF_ASYNC_ATTRIBUTE = "half_async"  # of a program whose steps hand gradients over and go on
+IN_BACKGROUND = "half_async"  # of a program whose steps hand gradients over and go on
 _UPDATES = OPTIMIZE | LR_SCHED
 
 
@@ -39,7 +39,7 @@ def exchange_with_servers(program: Program, layout: Layout) -> None:
     if not layout.config.runtime_split_send_recv:
         join_blocks(exchange, layout, DIST)
     if layout.config.half_async and layout.mode != SYNC:
-        program.attributes[HALF_ASYNC_ATTRIBUTE] = True
+        program.attributes[IN_BACKGROUND] = True
 
 
 def _push(exchange: ServerOperators, one: Served, layout: Layout) -> str:

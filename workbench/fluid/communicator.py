@@ -1,0 +1,5 @@
+"""Names of `paddle.fluid.communicator`."""
+
+from workbench.fluid.tables import COMMUNICATOR, first_names
+
+__getattr__, __dir__, __all__ = first_names("workbench.fluid.communicator", COMMUNICATOR)
