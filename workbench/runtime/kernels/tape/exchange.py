@@ -16,12 +16,12 @@ from workbench.runtime.kernels.intrinsics import (
     copy_bytes,
     drain,
     fence,
-    floats,
     function,
     ints,
     pass_line,
     pause,
 )
+from workbench.runtime.kernels.math.sums import add
 from workbench.runtime.kernels.registry import entry, kernel
 from workbench.runtime.kernels.tape.interpreter import offer
 from workbench.runtime.words import window as words
@@ -178,13 +178,6 @@ def term(row, state, slot, number, at):
 
 
 @function
-def add(out, a, b, count):
-    """Of float32."""
-    for i in range(count):
-        out[i] = a[i] + b[i]
-
-
-@function
 def take(row, state, slot, at):
     """Add up what lies in a slot, in the order of the terms."""
     count = min(row[STEP], row[LENGTH] - at)
@@ -195,9 +188,9 @@ def take(row, state, slot, at):
     if row[TERMS] == 1:
         copy_bytes(total, term(row, state, slot, 0, at), 4 * count)
     else:
-        add(floats(total), floats(term(row, state, slot, 0, at)), floats(term(row, state, slot, 1, at)), count)
+        add((total,), (term(row, state, slot, 0, at), term(row, state, slot, 1, at)), (), count)
         for number in range(2, row[TERMS]):
-            add(floats(total), floats(total), floats(term(row, state, slot, number, at)), count)
+            add((total,), (total, term(row, state, slot, number, at)), (), count)
     for number in range(1, row[OUTS]):
         copy_bytes(row[outs + number] + 4 * at, total, 4 * count)
 
