@@ -106,6 +106,7 @@ def test_a_trainer_that_does_not_come_is_named_with_the_op_that_waits() -> None:
         assert "rank 0 failed: PeerTimeout" in text
     assert "all_reduce of 'fc_0.b_0@GRAD'" in text and "waiting for rank 1" in text
     assert "at op 'fused_all_reduce', built at" in text and "script.py, line" in text, text
+    assert text.count("in step 2, after 1 that was applied") == 1, text
     assert held() == before
     step()
     print(executor.inspection.steps, held().hex())

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from workbench.errors import Aborted
+from workbench.errors import Aborted, PeerFailed, PeerTimeout, add_line
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.step.state import StepState
 from workbench.executors.running.trainers import Trainers
@@ -103,5 +103,13 @@ class OpenStep:
                     self._apply()
         finally:
             if self.is_open:
+                self._tell_which(error)
                 self._trainers.fail(error)
             self.end()
+
+    def _tell_which(self, error: BaseException) -> None:
+        """Whoever waited for others reads in which step; those who are told of it do not read it twice."""
+        applied = self._state.steps
+        line = f"in step {applied + 1}, after {applied} that {'was' if applied == 1 else 'were'} applied"
+        if isinstance(error, PeerTimeout | PeerFailed) and line not in str(error):
+            add_line(error, line)
