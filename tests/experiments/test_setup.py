@@ -55,7 +55,7 @@ def test_what_is_changed_reaches_the_run(dataset: Any, tmp_path: Path) -> None:
     history(changed, tmp_path)
     settings = runs(tmp_path / "runs.sqlite")[1].settings
     assert (settings["devices"], settings["batch_size"], settings["learning_rate"]) == (2, 10, 0.25)
-    assert settings["reduce_strategy"] == "ReduceStrategy.Reduce" and settings["num_threads"] == "1"
+    assert settings["reduce_strategy"] == "Reduce" and settings["num_threads"] == "1"
     assert (base.devices, base.batch_size, dict(base.build)) == (1, 8, {})
 
 

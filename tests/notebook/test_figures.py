@@ -685,7 +685,7 @@ def test_describe_says_it_all(lenet: Real) -> None:
     lines = text.splitlines()
     assert 10 <= len(lines) <= 25 and describe(messages) == text
     assert lines[0] == "net (run), AllReduce on 2 devices: cpu:0, cpu:1"
-    assert lines[1] == "state: running, 120 of 2,400 steps, 1.3 s, 92.1 steps/s"
+    assert lines[1] == "state: running, 120 of 2,400 steps, 1.3 s in all, 92.1 steps/s"
     assert lines[2].startswith("last values: loss 0.4123, accuracy ")
     assert "graph: 89 ops: 40 forward, 42 backward, 2 optimize, 5 collective" in lines
     assert "  cpu:0: x rows 0–31 float32[32, 1, 28, 28]; y rows 0–31 int64[32, 1] (98.2 KiB)" in lines
@@ -717,7 +717,7 @@ def test_describe_takes_the_curves_of_several_runs() -> None:
 def test_describe_names_the_error() -> None:
     error = {"text": "op 'mul' failed\n  more", "op": "mul", "device": "cpu:1", "site": "Cell In[3], line 7"}
     text = describe({"state": state(state="failed", error=error, rate=None)})
-    assert "state: failed, 120 of 2,400 steps, 1.3 s\nerror: op 'mul' failed …\n" in text
+    assert "state: failed, 120 of 2,400 steps, 1.3 s in all\nerror: op 'mul' failed …\n" in text
     assert "  op mul, on cpu:1, built at Cell In[3], line 7" in text
 
 

@@ -212,12 +212,8 @@ function known(model, values) {
 function timing(times, sampled) {
   if (!times) return Number.isFinite(sampled) ? [["took", `${seconds(sampled / 1e6)} in the last step looked at`]] : [];
   const us = (value) => seconds(value == null ? null : value / 1e6);
-  const rows = [
-    [
-      "took",
-      `${us(times.last_us)}; mean ${us(times.mean_us)}, most ${us(times.max_us)} over ${number(times.calls)} steps`,
-    ],
-  ];
+  const over = `; mean ${us(times.mean_us)}, most ${us(times.max_us)} over ${number(times.calls)} steps`;
+  const rows = [["took", `${us(times.last_us)}${times.calls === 1 ? ", in the only step looked at" : over}`]];
   if (times.thread != null) rows.push(["thread", String(times.thread)]);
   if (times.with?.length) rows.push(["timed with", [...new Set(times.with)].join(", ")]);
   return rows;

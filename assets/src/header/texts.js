@@ -18,10 +18,13 @@ export function stateWords(run) {
 export function counter({ state, step, steps, seconds: spent, rate, eta }) {
   const parts = [[steps ? `step ${count(step)} of ${count(steps)}` : `step ${count(step)}`, "steps that are done"]];
   if (state === "running") parts.push([`${rateText(rate)} steps/s`, "over the last second or so"]);
-  if (spent != null) parts.push([`${seconds(spent)} in all`, "time spent running, pauses left out"]);
+  if (spent != null) parts.push([`${spentText(spent)} in all`, "time spent running, pauses left out"]);
   if (state === "running" && eta != null) parts.push([`about ${seconds(eta)} left`, "at this rate"]);
   return parts;
 }
+
+// The kernel tells hundredths of a second.
+const spentText = (spent) => (spent < 1 ? `${Math.round(1000 * spent)} ms` : seconds(spent));
 
 // With few enough digits that it does not jitter.
 export function rateText(rate) {

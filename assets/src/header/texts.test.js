@@ -22,9 +22,9 @@ test("a run without an end has no time left, one that stands no rate", () => {
     "0.50 steps/s",
     "1.0 s in all",
   ]);
-  assert.deepEqual(texts({ state: "paused", step: 3, steps: 9, seconds: 1, rate: 0, eta: 4 }), [
+  assert.deepEqual(texts({ state: "paused", step: 3, steps: 9, seconds: 0.27, rate: 0, eta: 4 }), [
     "step 3 of 9",
-    "1.0 s in all",
+    "270 ms in all",
   ]);
 });
 

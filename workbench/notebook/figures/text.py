@@ -89,7 +89,7 @@ def _run(state: Message | None) -> Iterator[str]:
     of = f" of {run['steps']:,}" if run.get("steps") is not None else ""
     many = "" if not of and run.get("step") == 1 else "s"
     parts = [str(run.get("state", "")), f"{run.get('step', 0):,}{of} step{many}"]
-    parts += [seconds_text(run["seconds"])] if run.get("seconds") else []
+    parts += [f"{_spent(run['seconds'])} in all"] if run.get("seconds") else []
     parts += [f"{number_text(run['rate'])} steps/s"] if run.get("rate") else []
     parts += [f"about {seconds_text(run['eta'])} left"] if run.get("eta") else []
     yield f"state: {', '.join(parts)}"
@@ -100,6 +100,11 @@ def _run(state: Message | None) -> Iterator[str]:
     error = run.get("error")
     if error:
         yield from _error(error)
+
+
+def _spent(seconds: float) -> str:
+    """It is told in hundredths of a second."""
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else seconds_text(seconds)
 
 
 def _error(error: Message) -> Iterator[str]:

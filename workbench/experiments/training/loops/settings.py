@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,10 @@ def _kind_of(scheduler: Any) -> Any:
 def _of_executor(executor: Inspection) -> dict[str, Any]:
     settings: dict[str, Any] = {"devices": len(executor.places), "places": ", ".join(map(str, executor.places))}
     for options in (executor.build, executor.execution):
-        settings.update({name: show(getattr(options, name)) for name in options.OPTIONS if options.is_set(name)})
+        chosen = {name: getattr(options, name) for name in options.OPTIONS if options.is_set(name)}
+        settings.update(
+            {name: value.name if isinstance(value, Enum) else show(value) for name, value in chosen.items()}
+        )
     return settings
 
 
