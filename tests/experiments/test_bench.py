@@ -109,6 +109,7 @@ def test_a_roofline_is_work_over_rates() -> None:
     assert roof.work.flops == FLOPS["tiny"]
     assert roof.floor == pytest.approx(roof.work.flops / roof.gemm + roof.work.nbytes / roof.copy)
     assert 0 < roof.best <= roof.median and roof.share == roof.floor / roof.median
+    assert roof.share_of_one == roof.alone / roof.median > 0
 
 
 def test_rates_count_what_is_done() -> None:

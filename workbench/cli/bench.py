@@ -10,7 +10,7 @@ from workbench.cli.failure import CommandError
 
 PROFILED_STEPS = 20
 MIB = 1 << 20
-WIDTHS = (11, 10, 10, 9, 8, 7, 10, 9)
+WIDTHS = (11, 10, 10, 9, 8, 7, 10, 9, 8)
 
 
 def report(
@@ -61,10 +61,12 @@ def table(names: Sequence[str], interpreters: Mapping[str, str | None], rounds: 
     missing = [library for library in interpreters if library not in chosen]
     yield f"beside {', '.join(chosen) or 'nobody'}" + (f"; not installed: {', '.join(missing)}" if missing else "")
     yield f"times  a step of the row's first line; medians of {rounds} rounds, in which all take turns"
+    yield "floor  of all threads, each at work all the time; of one: of what a single thread takes at least"
     for name in names or rows:
         yield ""
         yield f"{name}: {rows[name].about}; wanted: {rows[name].wanted}"
-        yield f"  {'':<12}{'median ms':>12}{'times':>8}{'first s':>9}{'growth MiB':>12}{'of floor':>10}   loss"
+        heads = f"{'median ms':>12}{'times':>8}{'first s':>9}{'growth MiB':>12}{'of floor':>10}{'of one':>8}"
+        yield f"  {'':<12}{heads}   loss"
         for line in measure_row(rows[name], chosen, rounds, seconds):
             yield f"  {line.name:<12}{line_text(line)}"
 
@@ -73,10 +75,10 @@ def line_text(line: Any) -> str:
     if line.failure:
         return f"failed: {line.failure}"
     last = line.runs[-1]
-    share = f"{line.share:.0%}" if line.share is not None else ""
+    share, of_one = ("" if x is None else f"{x:.0%}" for x in (line.share, line.share_of_one))
     return (
-        f"{line.median * 1e3:>12,.3f}{line.times:>8.2f}{line.first:>9.2f}{line.growth / MIB:>12,.0f}{share:>10}   "
-        f"{last.losses[0]:.4f} -> {last.losses[-1]:.4f}"
+        f"{line.median * 1e3:>12,.3f}{line.times:>8.2f}{line.first:>9.2f}{line.growth / MIB:>12,.0f}"
+        f"{share:>10}{of_one:>8}   {last.losses[0]:.4f} -> {last.losses[-1]:.4f}"
     )
 
 
@@ -97,19 +99,22 @@ def rooflines(names: Sequence[str], devices: int, seconds: float) -> Iterator[st
     from workbench.experiments.bench.machine import SQUARE
     from workbench.experiments.bench.roofline import roofline
 
-    heads = zip(("median ms", "best ms", "MFLOP", "GFLOP/s", "MiB", "GB/s", "floor ms", "reached"), WIDTHS, strict=True)
-    yield f"{'workload':<9}{''.join(head.rjust(width) for head, width in heads)}  rows"
+    heads = ("median ms", "best ms", "MFLOP", "GFLOP/s", "MiB", "GB/s", "floor ms", "reached", "of one")
+    yield f"{'workload':<9}{''.join(head.rjust(width) for head, width in zip(heads, WIDTHS, strict=True))}  rows"
+    threads = 1
     for name in names:
         r = roofline(name, devices, seconds)
         cells = (
             f"{r.median * 1e3:.4f}", f"{r.best * 1e3:.4f}", f"{r.work.flops / 1e6:,.2f}", f"{r.gemm / 1e9:,.1f}",
             f"{r.work.nbytes / MIB:.2f}", f"{r.copy / 1e9:.1f}", f"{r.floor * 1e3:.4f}", f"{r.share:.1%}",
+            f"{r.share_of_one:.1%}",
         )  # fmt: skip
         numbers = "".join(cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True))
         yield f"{name:<9}{numbers}  {lowerings(r.native, r.by_numpy)}"
+        threads = r.threads
     yield ""
-    threads = min(devices, usable_processors())
     yield f"floor = MFLOP at GFLOP/s + MiB at GB/s, both with {threads} threads at work; reached = floor / median"
+    yield "  of one   the same with one thread at work, as a chain of small nodes has it; more where threads share them"
     yield f"  GFLOP/s  float32 products of {SQUARE} x {SQUARE} matrices by NumPy's BLAS"
     yield "  GB/s     read and written by copies about as large as a thread's part of the MiB"
     yield "  MFLOP    of the step's products and convolutions"

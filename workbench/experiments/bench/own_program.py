@@ -82,6 +82,7 @@ class ProgramRoofline:
         median, best: seconds of single steps, with nobody watching.
         threads: that may be at work. work: what a step cannot do without.
         gemm, copy: flops and bytes per second with all of them at work.
+        alone: seconds that one thread would take at least, at the rates it has alone.
         nodes: those whose time is furthest above their floor come first.
     """
 
@@ -91,6 +92,7 @@ class ProgramRoofline:
     work: Work
     gemm: float
     copy: float
+    alone: float
     nodes: tuple[NodeRoofline, ...]
 
     @property
@@ -102,6 +104,11 @@ class ProgramRoofline:
     def share(self) -> float:
         """Of that in the median step."""
         return self.floor / self.median
+
+    @property
+    def share_of_one(self) -> float:
+        """The same of one thread's; above 1 where several made use of each other."""
+        return self.alone / self.median
 
     @property
     def short(self) -> list[NodeRoofline]:
@@ -180,9 +187,10 @@ def _measured(front: Debugging, plan: Plan, feed: Feed, fetches: Any, seconds: f
     native = _native_nodes(binding) if binding is not None else set(plan.native)
     nodes = _nodes(profile, plan, native, threads, rates)
     work = work_of(plan)
+    furthest_first = tuple(sorted(nodes, key=lambda node: node.floor - node.seconds))
     return ProgramRoofline(
-        statistics.median(times), min(times), threads, work, rates.gemm(threads),
-        rates.copy(work.nbytes, threads), tuple(sorted(nodes, key=lambda node: node.floor - node.seconds)),
+        statistics.median(times), min(times), threads, work, rates.gemm(threads), rates.copy(work.nbytes, threads),
+        rates.seconds(work, 1), furthest_first,
     )  # fmt: skip
 
 
@@ -210,6 +218,10 @@ class Rates:
     def __init__(self) -> None:
         self._gemm: dict[int, float] = {}
         self._copy: dict[tuple[int, int], float] = {}
+
+    def seconds(self, work: Work, threads: int) -> float:
+        """What so many threads take at least."""
+        return work.flops / self.gemm(threads) + work.nbytes / self.copy(work.nbytes, threads)
 
     def gemm(self, threads: int) -> float:
         """Flops per second of large products by so many threads together."""
@@ -299,6 +311,8 @@ def _text(r: ProgramRoofline) -> Iterator[str]:
         f"{r.work.nbytes / MIB:,.2f} MiB take {r.floor * 1e3:,.3f} ms with {r.threads} threads: "
         f"{r.share:.0%} reached"
     )
+    if r.threads > 1:
+        yield f"one thread would take {r.alone * 1e3:,.3f} ms at least: {r.share_of_one:.0%} of that reached"
     yield f"rates  {r.gemm / 1e9:,.1f} GFLOP/s of products, {r.copy / 1e9:,.1f} GB/s of copies"
     yield ""
     yield f"{'ms':>10}{'share':>7}{'floor ms':>10}{'reached':>9}   op"

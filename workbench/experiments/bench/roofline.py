@@ -1,4 +1,8 @@
-"""Measured steps beside the time their arithmetic and their bytes would take at the rates of this machine."""
+"""Measured steps beside the time their arithmetic and their bytes would take at the rates of this machine.
+
+The floor has all threads that a step may use at work from its begin to its end. In a chain of small nodes they cannot
+be: each node needs the one before it. So the time one thread would take at least is told, too.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,14 @@ from time import perf_counter
 
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
+from workbench.executors.planning.schedule import available
 from workbench.experiments.bench.machine import copy_rate, copy_size, gemm_rate
 from workbench.experiments.bench.work import Work, work_of
 from workbench.experiments.bench.workloads import WORKLOADS, Training, training
-from workbench.runtime.devices import processors
 
 ROUNDS = 3
 WARM_UP = 10  # steps
+BRIEF = 0.05  # seconds of a measurement that others stand beside
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Roofline:
         median, best: of single steps.
         gemm: flops of large square products, copy: bytes read and written, both with all `threads` at work;
             copied: bytes each thread copied at a time.
+        alone: seconds that one thread would take at least, at the rates it has alone.
         native: rows that ran in compiled kernels; by_numpy: the others, by op type.
     """
 
@@ -39,6 +45,7 @@ class Roofline:
     gemm: float
     copy: float
     copied: int
+    alone: float
     native: int
     by_numpy: Counter[str]
 
@@ -52,24 +59,36 @@ class Roofline:
         """Of that in the median step, 0 … 1."""
         return self.floor / self.median
 
+    @property
+    def share_of_one(self) -> float:
+        """The same of one thread's; above 1 where several made use of each other."""
+        return self.alone / self.median
+
 
 def roofline(name: str, devices: int, seconds: float) -> Roofline:
     """Measure a workload for so long; rates and steps take turns, so that a busy machine slows both down."""
-    workload, threads = training(WORKLOADS[name], devices), min(devices, processors())
+    workload = training(WORKLOADS[name], devices)
     workload.step()
+    threads = available(workload.executor.inspection.execution.num_threads)
     work = work_of(workload.executor.plan(feed=workload.feed, fetch_list=[workload.loss]))
     size = copy_size(work.nbytes, threads)
     laps: list[list[float]] = []
-    gemm, copy = [], []
+    gemm, copy, alone = [], [], []
     for _ in range(ROUNDS):
         gemm.append(gemm_rate(threads))
         copy.append(copy_rate(size, threads))
+        alone.append(seconds_alone(work))
         laps.append(list(step_times(workload, seconds / ROUNDS)))
     native, by_numpy = rows_by_lowering(latest_binding(workload))
     return Roofline(
         name, devices, threads, work, statistics.median(map(statistics.median, laps)), min(map(min, laps)),
-        statistics.median(gemm), statistics.median(copy), size, native, by_numpy,
+        statistics.median(gemm), statistics.median(copy), size, statistics.median(alone), native, by_numpy,
     )  # fmt: skip
+
+
+def seconds_alone(work: Work) -> float:
+    """What one thread takes at least."""
+    return work.flops / gemm_rate(1, BRIEF) + work.nbytes / copy_rate(copy_size(work.nbytes, 1), 1, BRIEF)
 
 
 def step_times(workload: Training, seconds: float) -> Iterator[float]:

@@ -20,7 +20,8 @@ PATIENCE_S = 600  # of a process, besides the time of its steps
 
 
 class RowRun(NamedTuple):
-    """What a process prints; `peers/measure.py` says what it means. share: of the floor, None if not measured."""
+    """What a process prints; `peers/measure.py` says what it means. share: of the floor, None if not measured;
+    share_of_one: of the floor of one thread."""
 
     median: float
     best: float
@@ -28,6 +29,7 @@ class RowRun(NamedTuple):
     growth: int
     losses: Sequence[float]
     share: float | None = None
+    share_of_one: float | None = None
 
 
 class RowLine(NamedTuple):
@@ -57,6 +59,12 @@ class RowLine(NamedTuple):
     def share(self) -> float | None:
         """Of the floor, where that is measured."""
         shares = [run.share for run in self.runs if run.share is not None]
+        return statistics.median(shares) if shares else None
+
+    @property
+    def share_of_one(self) -> float | None:
+        """Of what one thread takes at least, where that is measured."""
+        shares = [run.share_of_one for run in self.runs if run.share_of_one is not None]
         return statistics.median(shares) if shares else None
 
     @property
@@ -135,7 +143,8 @@ def _measured_here(name: str, way: str, seconds: float) -> dict[str, object]:
     if row.share:
         from workbench.experiments.bench.own_program import bench
 
-        figures["share"] = bench(kept[0].executor, kept[0].feed, [kept[0].loss], seconds).share
+        roofline = bench(kept[0].executor, kept[0].feed, [kept[0].loss], seconds)
+        figures |= {"share": roofline.share, "share_of_one": roofline.share_of_one}
     return figures
 
 
