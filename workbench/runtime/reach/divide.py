@@ -120,6 +120,6 @@ def borders(size: Any, unit: int, most: int, threads: int, least: int = 0) -> li
     """
     units = (size + unit - 1) // unit
     count = most - most % threads if most > threads else most
-    while count > 1 and not (units >= count and size >= least * count):
-        count -= 1
+    while count > 1 and not (size >= least * count and units >= count):
+        count -= threads if count > threads else 1
     return [0, *(unit * (units * number // count) for number in range(1, count)), size]
