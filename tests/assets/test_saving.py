@@ -52,7 +52,7 @@ def test_a_picture_says_whose_it_is_and_what_its_colours_mean(dashboard: Dashboa
     assert said[0].startswith(f"{NAMES[panel]}: digits")
     words = " ".join(said)
     assert all(kind in words for kind in ("forward", "backward", "optimize"))
-    assert any(note in words for note in ("step 200, ", "2 devices"))
+    assert any(note in words for note in ("step 200 took ", "2 devices"))
 
 
 def test_the_picture_of_the_curves_has_all_of_them(dashboard: Dashboard) -> None:

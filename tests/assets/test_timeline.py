@@ -118,7 +118,7 @@ def test_any_number_of_devices_threads_and_spans_is_drawn(dashboard: Dashboard, 
 
 def test_a_sample_without_spans_is_no_error(dashboard: Dashboard) -> None:
     dashboard.receive({"type": "sample", "step": 7, "graph": None, "seconds": 0.001, "labels": []})
-    assert note(dashboard) == "step 7, 1.00 ms; its ops were not timed"
+    assert note(dashboard) == "step 7 took 1.00 ms; its ops were not timed"
     assert not dashboard.page.locator(CANVAS).is_visible()
     panel(dashboard).get_by_role("button", name="timeline as a table", exact=True).click()
     receive_sample(dashboard, 8)
