@@ -121,7 +121,7 @@ def emptied(given: Any, factor: float) -> None:
         vars(given).pop("half", None)
 
 
-HELD, OTHER, NAME = Settings(), Settings(), "tor"
+HELD, OTHER = Settings(), Settings()
 factor_here = 1.0
 
 World = tuple[Callable[[Any], Any], Callable[[float], Any]]  # a function, and what changes the factor it reads
@@ -169,7 +169,6 @@ WORLDS = {
     ),
     "code": world(lambda x, f: f(x), lambda: lambda x: x, lambda f, k: setattr(f, "__code__", CODES[k])),
     "__dict__": world(lambda x, g: x * g.__dict__["factor"]),
-    "name that is computed": world(lambda x, g: x * getattr(g, "fac" + NAME)),
     "globals": world(lambda x, g: x * globals()["factor_here"], change=lambda g, k: globals().update(factor_here=k)),
     "globals, a name that comes": world(
         lambda x, g: x * globals().get("factor_to_come", 2.0), dict,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dis
-import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from types import CodeType
 from typing import NamedTuple
 
@@ -68,43 +66,20 @@ def chains(code: CodeType) -> Iterator[Chain]:
 def attribute_names(code: CodeType) -> set[str]:
     """The attributes that code reads, of whatever; with those it may name in a string for `getattr`.
 
-    Where names are computed, or entries of namespaces are read, `__dict__` is among them: that is all there are.
+    Where entries of namespaces are read, `__dict__` is among them: that is all there are.
     """
     steps = _steps(code)
     names = {step.argval for step in steps if step.opname in _ATTRIBUTES}
     functions = {step.argval for step in steps if step.opname in _ROOTS}
     if not functions.isdisjoint(("getattr", "attrgetter", "vars")):
         names |= {value for value in code.co_consts if isinstance(value, str) and value.isidentifier()}
-    if not functions.isdisjoint(("vars", "attrgetter")) or any(map(partial(_is_computed, steps), _asking(steps))):
+    if "vars" in functions:
         names.add("__dict__")
     return names
 
 
 def _steps(code: CodeType) -> list[dis.Instruction]:
     return [step for step in dis.get_instructions(code) if step.opname not in _NOTHING]
-
-
-def _asking(steps: Sequence[dis.Instruction]) -> list[int]:
-    """Where code comes to `getattr`."""
-    return [i for i, step in enumerate(steps) if step.opname == "LOAD_GLOBAL" and step.argval == "getattr"]
-
-
-def _is_computed(steps: Sequence[dis.Instruction], at: int) -> bool:
-    """Whether the second argument of a call of `getattr` is more than a text."""
-    depth, is_text = 0, False  # of the arguments on the stack; the last thing that became the second is a text
-    for step in steps[at + 1 :]:
-        if step.opname.startswith("CALL") and step.arg == depth:
-            return not is_text
-        before = depth
-        depth += dis.stack_effect(step.opcode, step.arg, jump=False) - _undone(step)
-        if depth == 2:
-            is_text = before == 1 and step.opname == "LOAD_CONST" and isinstance(step.argval, str)
-    return True
-
-
-def _undone(step: dis.Instruction) -> int:
-    """In Python 3.11 arguments leave the stack in the step before the call, which is not looked at."""
-    return step.arg or 0 if step.opname == "CALL" and sys.version_info < (3, 12) else 0
 
 
 def global_names(code: CodeType) -> Iterator[tuple[str, Site]]:
