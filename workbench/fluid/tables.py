@@ -89,7 +89,9 @@ CLIP = {  # `workbench.fluid.clip`
     ),
 }
 
-COMMUNICATOR = {"workbench.parallel.fleet.server.communicator": "Communicator"}  # `workbench.fluid.communicator`
+COMMUNICATOR = {  # `workbench.fluid.communicator`
+    "workbench.parallel.fleet.server.communicator": "Communicator=TrainerCommunicator",
+}
 
 IO = {  # `workbench.fluid.io`
     "workbench.checkpoint.model_folder": (

@@ -12,7 +12,7 @@ from workbench.parallel.servers.asking.links import settle_pushes
 from workbench.parallel.transpiler.server_mode.trainer import IN_BACKGROUND
 
 
-class Communicator:
+class TrainerCommunicator:
     """Of one trainer's program: from `start` to `stop` its steps hand gradients over and go on.
 
     A thread takes them to the servers, those of several steps added up (`FLAGS_communicator_max_merge_var_num`), and a

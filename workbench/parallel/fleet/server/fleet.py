@@ -20,7 +20,7 @@ from workbench.framework.paths import path_text
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
 from workbench.parallel.fleet.base import FleetBase, Folder, require_unwrapped
-from workbench.parallel.fleet.server.communicator import Communicator
+from workbench.parallel.fleet.server.communicator import TrainerCommunicator
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import SYNC, ServerFleetStrategy
 from workbench.parallel.servers.asking.cluster_folder import save_cluster
@@ -55,7 +55,7 @@ class ServerFleet(FleetBase):
         super().__init__()
         self._origin_program: Program | None = None
         self._transpiler: DistributeTranspiler | None = None
-        self._communicator: Communicator | None = None
+        self._communicator: TrainerCommunicator | None = None
 
     def distributed_optimizer(self, optimizer: Any, strategy: Any = None) -> ServerFleetOptimizer:
         """An optimizer whose `minimize` makes `fleet.main_program` and `fleet.startup_program`.
@@ -88,7 +88,7 @@ class ServerFleet(FleetBase):
         if self.is_worker():
             self.main_program, self.startup_program = transpiler.get_trainer_program(wait_port=False), startup
             mode = SYNC if strategy.get_program_config().enable_dc_asgd else strategy.mode
-            self._communicator = Communicator(self.main_program, mode)
+            self._communicator = TrainerCommunicator(self.main_program, mode)
             return
         own = self.server_endpoints()[self.server_index()]
         self.main_program, self.startup_program = transpiler.get_pserver_programs(own)
@@ -96,7 +96,7 @@ class ServerFleet(FleetBase):
     # F-13
 
     def init_worker(self) -> None:
-        """Begin as a trainer: wait until the servers can be reached, and start the communicator (`Communicator`).
+        """Begin as a trainer: wait until the servers can be reached; start the communicator (`TrainerCommunicator`).
 
         Raises:
             NotPrepared (a ValueError): before `minimize`. ExecutionTimeout: a server cannot be reached.

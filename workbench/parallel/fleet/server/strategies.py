@@ -187,8 +187,8 @@ class AsyncStrategy(ServerFleetStrategy):
     """Servers update with every gradient as it comes; no trainer waits for another one.
 
     A fleet's communicator, a thread, takes them there from `init_worker` to `stop_worker`: steps hand over and go on,
-    and their parameters are older by as many steps as timing has it (`Communicator`). With `enable_dc_asgd` a step ends
-    with its exchange: servers correct a gradient by the parameters that it was made with.
+    and their parameters are older by as many steps as timing has it (`TrainerCommunicator`). With `enable_dc_asgd` a
+    step ends with its exchange: servers correct a gradient by the parameters that it was made with.
     """
 
     def __init__(self) -> None:
