@@ -30,7 +30,7 @@ def outputs_text(page: NotebookPage) -> str:
     return "".join("".join(output["text"]) for output in outputs if output["output_type"] == "stream")
 
 
-def test_cells_run_in_this_python_and_in_the_notebooks_folder(
+def test_cells_run_in_this_python_and_in_the_notebooks_folder_and_nothing_prompts(
     open_notebook: Opener, lab_server: LabServer, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "where am I.ipynb", "import os, workbench", "print(workbench.__version__, os.getcwd())")
@@ -39,6 +39,9 @@ def test_cells_run_in_this_python_and_in_the_notebooks_folder(
         assert page.errors() == []
         assert page.not_run() == []
         assert str(lab_server.folder) in outputs_text(page)
+        page.page.wait_for_timeout(1500)  # for news and updates
+        assert page.page.locator(".jp-toast-message, .Toastify__toast").count() == 0
+        assert page.page.locator(".jp-Dialog").count() == 0
 
 
 def test_a_failing_cell_is_seen(open_notebook: Opener, tmp_path: Path) -> None:
@@ -46,14 +49,6 @@ def test_a_failing_cell_is_seen(open_notebook: Opener, tmp_path: Path) -> None:
         page.run_all(PATIENCE_S)
         assert page.errors() == ["ZeroDivisionError: division by zero"]
         assert page.not_run() == [1]
-
-
-def test_no_prompt_about_news_or_updates_is_shown(open_notebook: Opener, tmp_path: Path) -> None:
-    with open_notebook(written(tmp_path / "quiet.ipynb", "1")) as page:
-        page.run_all(PATIENCE_S)
-        page.page.wait_for_timeout(1500)
-        assert page.page.locator(".jp-toast-message, .Toastify__toast").count() == 0
-        assert page.page.locator(".jp-Dialog").count() == 0
 
 
 def test_the_server_listens_on_loopback_alone(lab_server: LabServer) -> None:

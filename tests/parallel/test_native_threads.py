@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,17 +13,9 @@ import pytest
 import workbench as wb
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import events, static
-from workbench.config import override
 from workbench.runtime.devices import processors
-from workbench.runtime.native import library
 
-
-@pytest.fixture(autouse=True)
-def tape() -> Iterator[None]:
-    with override(cpu_tape=True):
-        if library.kernels() is None:
-            pytest.skip(f"no compiled kernels: {library.why_not()}")
-        yield
+pytestmark = pytest.mark.usefixtures("tape")
 
 
 def branches() -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from workbench.executors.lowering import binding
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
-from workbench.runtime.native import library
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "sgd": lambda: wb.optimizer.SGD(0.1),
@@ -35,12 +34,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 Between = Callable[[Model, Any, int], None]
 
 
-@pytest.fixture(autouse=True)
-def tape() -> Iterator[None]:
-    with override(cpu_tape=True):
-        if library.kernels() is None:
-            pytest.skip(f"no compiled kernels: {library.why_not()}")
-        yield
+pytestmark = pytest.mark.usefixtures("tape")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,12 @@ from tests.parallel.models import Model, batch, classifier
 from tests.parallel.observe import costly_ops, held
 from tests.parallel.programs import strategies
 from workbench import static
-from workbench.config import override
 from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.replicas import one_memory
 from workbench.jit.values.shared_storage import SharedStorage
-from workbench.runtime.native import library
 
-
-@pytest.fixture(autouse=True)
-def tape() -> Iterator[None]:
-    with override(cpu_tape=True):
-        if library.kernels() is None:
-            pytest.skip(f"no compiled kernels: {library.why_not()}")
-        yield
+pytestmark = pytest.mark.usefixtures("tape")
 
 
 def memories(exe: Any, devices: int, name: str = "fc_1.w_0") -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
 from workbench.config import override
 from workbench.executors.replicas import replicated_values
-from workbench.runtime.native import library
 from workbench.runtime.storage.bucket import Bucket
 
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -25,12 +24,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def tape() -> Iterator[None]:
-    with override(cpu_tape=True):
-        if library.kernels() is None:
-            pytest.skip(f"no compiled kernels: {library.why_not()}")
-        yield
+pytestmark = pytest.mark.usefixtures("tape")
 
 
 def wide(optimizer: Any) -> Model:

@@ -7,9 +7,8 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.spec import Shape, Spec, same_dim, shape_text
-from workbench.framework.values.views import RESHAPED
-from workbench.ops.tensor.bound_copies import bind_reshape, bind_reshape_like
-from workbench.ops.tensor.shape import RESHAPE_LIKE
+from workbench.ops.tensor.bound_copies import bind_reshape_like
+from workbench.ops.tensor.shape import IN_THE_SHAPE_OF_LIKE, RESHAPE_LIKE
 
 
 def _infer(inputs: list[Spec], values: list[Spec], **attrs: Any) -> list[Spec]:
@@ -52,14 +51,8 @@ def _bind_gradient(outs: Any, arrays: Any, scratch: Any, **attrs: Any) -> Any:
     attrs={"function": "", "of": ""},
     infer=_infer_gradient,
     grad=lambda g, out, x, like, **attrs: RESHAPE_LIKE(g, x),
-    saved="",
-    shape_only="X, Like",
-    no_grad="Like",
-    aliases={"Out": "X"},
-    view=RESHAPED,
-    grad_view=RESHAPED,
     bind=_bind_gradient,
-    grad_bind=bind_reshape,
+    **IN_THE_SHAPE_OF_LIKE,
 )
 def PY_LAYER_GRADIENT(xp: Any, x: Any, like: Any, function: str, of: str) -> Any:
     """The gradient X that `function` has built of Like, called `of`, whose shape it has to have."""

@@ -84,19 +84,25 @@ def _undo_like(g: Any, out: Any, x: Any, like: Any) -> Any:
     return RESHAPE_LIKE(g, x)
 
 
+# Of an op `X, Like -> Out` whose Out is X in the shape of Like.
+IN_THE_SHAPE_OF_LIKE: dict[str, Any] = {
+    "saved": "",
+    "shape_only": "X, Like",
+    "no_grad": "Like",
+    "aliases": {"Out": "X"},
+    "view": RESHAPED,
+    "grad_view": RESHAPED,
+    "grad_bind": bind_reshape,
+}
+
+
 @op(
     "reshape_like",
     "X, Like -> Out",
     infer=_infer_like,
     grad=_undo_like,
-    saved="",
-    shape_only="X, Like",
-    no_grad="Like",
-    aliases={"Out": "X"},
-    view=RESHAPED,
-    grad_view=RESHAPED,
     bind=bind_reshape_like,
-    grad_bind=bind_reshape,
+    **IN_THE_SHAPE_OF_LIKE,
 )
 def RESHAPE_LIKE(xp: Any, x: Any, like: Any) -> Any:
     """The elements of X in the shape of Like: the gradient of every reshape."""

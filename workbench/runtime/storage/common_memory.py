@@ -58,7 +58,7 @@ class CommonMemory:
         root = self._root()
         if root is None or threading.get_ident() in hands:
             return False
-        return not root.lock._is_owned() or (root.step is not None and root.step.is_in_the_middle)
+        return not root.is_held_here() or (root.step is not None and root.step.is_in_the_middle)
 
     def part(self) -> None:
         """Give every bucket but the first memory of its own, with a copy of the value."""

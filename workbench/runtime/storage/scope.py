@@ -66,6 +66,7 @@ class Scope:
 
     Attributes:
         lock: (the root's counts) held by a thread that changes values, or copies several that belong together.
+        is_held_here: (the root's counts) whether it is this thread.
         step: (the root's counts) the state of the innermost step on the values, while one is under way.
 
     Example:
@@ -79,12 +80,19 @@ class Scope:
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
-        self.lock: Any = threading.RLock()
+        self.lock_by(threading.RLock())
         self.vars: dict[str, ScopeVariable] = {}
         self.kids: list[Scope] = []
         self.step: Any = None
         if parent is None:
             _roots.add(self)
+
+    def lock_by(self, lock: Any) -> None:
+        """Have another lock, which nobody holds."""
+        self.lock = lock
+        self.is_held_here: Callable[[], bool] = (
+            lock._is_owned
+        )  # what `Condition` asks: nothing public tells whose it is
 
     def var(self, name: str) -> ScopeVariable:
         """The variable of this scope, made if it does not exist."""
@@ -158,14 +166,14 @@ class Scope:
                 "values are being written in the middle of a step or of a checkpoint; what runs there - a finaliser, a "
                 "schedule that is given its state - cannot run a step or drop temporaries"
             )
-        lock: Any = self.lock if self.parent is None else self.root.lock
-        owned = lock._is_owned()
+        root = self if self.parent is None else self.root
+        lock, held = root.lock, root.is_held_here()
         try:
             if not lock.acquire(False):
                 _acquire(lock, patience)
             lock.release()
         except BaseException:
-            if lock._is_owned() and not owned:
+            if root.is_held_here() and not held:
                 lock.release()  # Ctrl-C came in between
             raise
         return lock
@@ -226,7 +234,7 @@ class _Forks:
     def in_child(self) -> None:
         """The locks there belong to threads that are not."""
         for scope, is_held in self._held.pop(threading.get_ident(), ()):
-            scope.lock = threading.RLock() if is_held else _Torn()
+            scope.lock_by(threading.RLock() if is_held else _Torn())
         self._held.clear()
 
 

@@ -103,7 +103,7 @@ def is_mid_step(root: Scope) -> bool:
         root: whose `step` is the state of the innermost step on it.
     """
     state: StepState | None = root.step
-    return state is not None and root.lock._is_owned() and state.is_in_the_middle
+    return state is not None and root.is_held_here() and state.is_in_the_middle
 
 
 UnderWay = tuple[int, int, Phase]  # when a step began in ns, how many had been applied before it, where it is
