@@ -143,8 +143,8 @@ def measure(geo: Geometry) -> Iterator[Measured]:
     w = rng.standard_normal((geo.kernels, geo.channels // geo.groups, *geo.kernel), np.float32)
     g = rng.standard_normal((geo.samples, geo.kernels, *geo.out), np.float32)
     work: Any = (
-        (convolve, x, w, g, forms.convolve_forms, forms.form_of),
-        (input_gradient, g, w, x, forms.input_forms, forms.input_form_of),
+        (convolve, x, w, g, forms.convolve_forms, partial(forms.form_of, by_winograd=True)),
+        (input_gradient, g, w, x, forms.input_forms, partial(forms.input_form_of, by_winograd=True)),
         (filter_gradient, x, g, w, forms.filter_forms, forms.filter_form_of),
     )
     for direction, (write, a, b, out, all_forms, choose) in enumerate(work):

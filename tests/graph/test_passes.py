@@ -30,6 +30,7 @@ from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.rewrite import NodePositions
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
+from workbench.graph.passes.winograd import Winograd
 from workbench.graph.ssa import Graph, Node
 from workbench.runtime.words.window import SLOT_BYTES
 
@@ -651,6 +652,27 @@ def test_sync_batch_norm_inside_control_flow_is_refused() -> None:
         SyncBatchNorm()(graph)
 
 
+# Winograd
+
+
+def test_winograd_marks_convolutions_of_neighbouring_pixels_and_their_gradients() -> None:
+    with building() as main:
+        h = wb.static.data("x", [None, 4, 9, 9], "float32")
+        for size, more in (
+            (3, {}),
+            (3, {"stride": 2}),
+            (3, {"dilation": 2, "padding": 2}),
+            (3, {"groups": 2}),
+            (1, {}),
+        ):
+            h = wb.static.nn.conv2d(h, 4, size, **{"padding": size // 2} | more)
+        wb.optimizer.SGD(0.1).minimize(wb.mean(h))
+    graph = build(main)
+    assert apply(graph, Winograd()) == [True] and apply(graph, Winograd()) == [False]
+    convolutions = [node for node in graph.nodes if node.type.startswith("conv2d")]
+    assert [node.attrs.get("winograd", False) for node in convolutions] == [True, *[False] * 8, True]
+
+
 # The pipeline
 
 
@@ -660,8 +682,8 @@ def names_of(passes: list[Any]) -> list[str]:
 
 def test_the_default_pipeline() -> None:
     assert names_of(default_passes(settings())) == [
-        "dead_code", "recompute_late", "fuse_attention", "fuse_bn_add_act", "fuse_optimizer", "fuse_all_reduce",
-        "order_collectives",
+        "dead_code", "recompute_late", "fuse_attention", "winograd", "fuse_bn_add_act", "fuse_optimizer",
+        "fuse_all_reduce", "order_collectives",
     ]  # fmt: skip
 
 
@@ -682,13 +704,16 @@ def test_every_switch_adds_its_passes() -> None:
         "fuse_all_optimizer_ops": {"fuse_optimizer"},
         "fuse_bn_add_act_ops": {"fuse_bn_add_act"},
         "fused_attention": {"fuse_attention"},
+        "winograd": {"winograd"},
     }.items():
         assert set(names_of(default_passes(settings(**{field: False})))) == always - gone, field
 
 
 def test_reduce_mode_joins_broadcasts_and_orders_nothing() -> None:
     pass_names = names_of(default_passes(settings(reduce_strategy=REDUCE)))
-    assert pass_names == ["dead_code", "recompute_late", "fuse_attention", "fuse_bn_add_act", "fuse_broadcast"]
+    assert pass_names == [
+        "dead_code", "recompute_late", "fuse_attention", "winograd", "fuse_bn_add_act", "fuse_broadcast",
+    ]  # fmt: skip
 
 
 def test_drawings_are_written_at_three_points(tmp_path: Path) -> None:
@@ -729,7 +754,8 @@ def test_exact_leaves_out_what_does_not_say_that_it_is() -> None:
     strategy.append_pass(drop_last)
     strategy.append_pass(_Exact())
     pass_names = names_of(default_passes(strategy.resolved(2)))
-    assert "mine" in pass_names and "sync_batch_norm" in pass_names and "drop_last" not in pass_names
+    assert "mine" in pass_names and "sync_batch_norm" in pass_names
+    assert not {"drop_last", "winograd"} & set(pass_names)
 
 
 def test_what_cannot_be_called_is_no_pass() -> None:

@@ -64,7 +64,7 @@ PADDLE_2 = {
     "allow_cuda_graph_capture": False,
     "fuse_adamw": False,
 }
-DEFAULTS = PADDLE_1_8 | PADDLE_2 | {"exact": False}
+DEFAULTS = PADDLE_1_8 | PADDLE_2 | {"exact": False, "winograd": True}
 FIELDS = sorted(DEFAULTS)
 
 # Another value for each field that is not a switch.

@@ -91,18 +91,21 @@ def small_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def network() -> Model:
     """Something for every pass.
 
-    Batch norm and relu, two norms added, add and activation, a chain, attention, clip, momentum.
+    Batch norm and relu, two norms added, add and activation, a chain, attention, a convolution, clip, momentum.
     """
 
     def attended() -> Any:
         query, key, value = (static.create_parameter([1, 256, 8], "float32") for _ in range(3))
         return wb.matmul(wb.nn.functional.softmax(wb.matmul(query, key, transpose_y=True)), value)
 
+    def convolved() -> Any:
+        return wb.nn.functional.conv2d(*(static.create_parameter([1, 1, 3, 3], "float32") for _ in range(2)))
+
     def body() -> Any:
         x = static.data("X", [None, 4])
         a = wb.nn.functional.relu(static.nn.batch_norm(static.nn.fc(x, 6)))
         b = wb.nn.functional.relu(static.nn.batch_norm(static.nn.fc(a, 6)) + a)
-        return wb.mean(wb.tanh(static.nn.fc(b, 3, activation="sigmoid") * 2.0)) + wb.mean(attended())
+        return wb.mean(wb.tanh(static.nn.fc(b, 3, activation="sigmoid") * 2.0)) + wb.mean(attended() * convolved())
 
     clip = wb.nn.ClipGradByGlobalNorm(0.1)
     return build(body, wb.optimizer.Momentum(0.1, 0.9, grad_clip=clip)).start()

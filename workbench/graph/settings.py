@@ -62,6 +62,7 @@ class Settings:
     fuse_all_optimizer_ops: bool
     fuse_broadcast_ops: bool
     fused_attention: bool | None
+    winograd: bool
     sync_batch_norm: bool
     memory_optimize: bool
     enable_inplace: bool

@@ -86,6 +86,13 @@ class BuildStrategy(Options):
         "Makes one operation of the products and the softmax of attention, which keeps no scores. None: where that is "
         "quicker, for 256 keys and more; the results are the same bits",
     )
+    winograd = Option(
+        True,
+        switch(),
+        "graph",
+        "Computes convolutions of 3 x 3 pixels with strides of 1 after Winograd where that is quicker; bits differ, so "
+        "`exact` leaves it out",
+    )
     fuse_all_reduce_ops = Option(
         True,
         optional(switch()),

@@ -75,6 +75,33 @@ def test_training_gives_what_numpy_calls_give(body: Callable[[], Any]) -> None:
         np.testing.assert_allclose(values[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
 
 
+def test_winograd_is_used_unless_a_strategy_forbids_it() -> None:
+    """The same bits with any number of threads, other ones without it, and all are close to those of NumPy calls."""
+    kernels()
+
+    def body() -> Any:
+        return wb.mean(conv(conv(images(), 64, 3, padding=1), 64, 3, padding=1) ** 2)
+
+    def weights(threads: int = 1, cpu_tape: bool = True, **fields: Any) -> list[np.ndarray]:
+        strategy, execution = static.BuildStrategy(), static.ExecutionStrategy()
+        execution.num_threads = threads
+        for name, value in fields.items():
+            setattr(strategy, name, value)
+        with static_mode(), override(cpu_tape=cpu_tape):
+            model = build(body, wb.optimizer.SGD(0.1)).start()
+            exe = model.parallel(1, build_strategy=strategy, exec_strategy=execution)
+            exe.run([], feed={"x": np.random.default_rng(0).standard_normal((20, *IMAGE), np.float32)})
+            return list(model.values().values())
+
+    usual, shared, exact, without, by_numpy = (
+        weights(), weights(threads=2), weights(exact=True), weights(winograd=False), weights(cpu_tape=False)
+    )  # fmt: skip
+    for a, b, c, d, e in zip(usual, shared, exact, without, by_numpy, strict=True):
+        assert (a == b).all() and (c == d).all()
+        np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-6)
+    assert any((a != c).any() for a, c in zip(usual, exact, strict=True))
+
+
 def test_channels_last_are_left_to_numpy() -> None:
     kernels()
 

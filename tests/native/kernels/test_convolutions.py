@@ -219,6 +219,35 @@ def test_the_columns_of_samples_together(
         check(geo, "together")
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    samples=st.sampled_from([1, 2, 17]), fours=st.tuples(st.integers(1, 9), st.integers(1, 9)), pads=PADS,
+    image=st.tuples(st.integers(1, 12), st.integers(1, 40)),
+)  # fmt: skip
+@example(17, (2, 1), ((1, 1), (1, 1)), (2, 2))
+@example(1, (1, 9), ((0, 5), (5, 0)), (4, 40))
+def test_tiles_of_winograd(samples: int, fours: tuple[int, int], pads: Any, image: Any) -> None:
+    """As close as sums in any other order, whatever part of a tile, a block or a register is left over."""
+    geo = geometry(samples, 4 * fours[0], image, 4 * fours[1], (3, 3), pads=pads)
+    if min(geo.out) >= 1:
+        assert "winograd" in convolve_forms(geo).keys() & input_forms(geo).keys()
+        check(geo, "winograd")
+
+
+def test_the_gradient_by_winograd_is_the_difference_quotient() -> None:
+    """A convolution is linear: central differences are the derivative, for steps of any length."""
+    geo, rng = geometry(2, 8, (9, 11), 4, (3, 3), pads=ONE), np.random.default_rng(0)
+    x, step = (rng.standard_normal((2, 8, 9, 11), np.float32) for _ in range(2))
+    w, g = rng.standard_normal((4, 8, 3, 3), np.float32), rng.standard_normal((2, 4, 9, 11), np.float32)
+    results = [np.empty_like(g), np.empty_like(g), np.empty_like(x)]
+    for write, a, out in zip((convolve, convolve, input_gradient), (x + step, x - step, g), results, strict=True):
+        writer: Any = Writer()
+        write(writer, geo, a, w, out, "winograd")
+        writer.run()
+    quotient = np.sum((results[0].astype(float) - results[1]) / 2 * g)
+    np.testing.assert_allclose(np.sum(results[2].astype(float) * step), quotient, rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("geo", "chosen"),
     [
@@ -238,10 +267,30 @@ def test_the_forms_that_are_chosen(geo: Geometry, chosen: tuple[str, str, str]) 
     assert (form_of(geo), input_form_of(geo), filter_form_of(geo)) == chosen
 
 
+@pytest.mark.parametrize(
+    ("geo", "is_quicker"),
+    [
+        (geometry(32, 64, (16, 16), 64, (3, 3), pads=ONE), True),
+        (geometry(8, 64, (56, 56), 64, (3, 3), pads=ONE), True),
+        (geometry(32, 512, (2, 2), 512, (3, 3), pads=ONE), False),  # most of a filter is outside of such images
+        (geometry(8, 8, (28, 28), 8, (3, 3), pads=ONE), False),
+        (geometry(8, 64, (28, 28), 64, (3, 3), (2, 2), ONE), False),
+        (geometry(8, 64, (28, 28), 62, (3, 3), pads=ONE, groups=2), False),
+    ],
+)
+def test_where_winograd_is_chosen(geo: Geometry, is_quicker: bool) -> None:
+    """Only if it is allowed, too."""
+    assert [choose(geo, True) == "winograd" for choose in (form_of, input_form_of)] == [is_quicker] * 2
+    assert form_of(geo) != "winograd" != input_form_of(geo)
+
+
 def test_everything_that_is_counted_takes_some_time() -> None:
     """Of forms that are possible for some shape, and as much again where there is twice as much to do."""
     seen = set()
-    for geo in (geometry(16, 32, (30, 30), 7, (3, 3), pads=ONE), geometry(16, 32, (31, 31), 48, (3, 3), (2, 2), ONE)):
+    for geo in (
+        geometry(16, 32, (30, 30), 7, (3, 3), pads=ONE), geometry(16, 32, (31, 31), 48, (3, 3), (2, 2), ONE),
+        geometry(16, 16, (32, 32), 16, (3, 3), pads=ONE),
+    ):  # fmt: skip
         twice = geo._replace(samples=32)
         for possible, prefix in ((convolve_forms, ""), (input_forms, "input "), (filter_forms, "filter ")):
             before, after = possible(geo), possible(twice)

@@ -199,9 +199,9 @@ def test_g_40_the_order_of_passes():
         names = [p.name for p in default_passes(building(**on).resolved(2))]
         reduces = [p.name for p in default_passes(building(**on, reduce_strategy=Mode.Reduce).resolved(2))]
     assert names == [
-        "draw p_original_graph", "sync_batch_norm", "dead_code", "recompute_late", "fuse_attention", "fuse_bn_act",
-        "fuse_bn_add_act", "fuse_add_act", "elementwise_chains", "fuse_optimizer", "draw p_fused_graph",
-        "fuse_all_reduce", "order_collectives", "sequential", "draw p_multi_devices_graph",
+        "draw p_original_graph", "sync_batch_norm", "dead_code", "recompute_late", "fuse_attention", "winograd",
+        "fuse_bn_act", "fuse_bn_add_act", "fuse_add_act", "elementwise_chains", "fuse_optimizer",
+        "draw p_fused_graph", "fuse_all_reduce", "order_collectives", "sequential", "draw p_multi_devices_graph",
     ]  # fmt: skip
     in_both = [name for name in names if name not in ("fuse_optimizer", "fuse_all_reduce", "order_collectives")]
     in_both.insert(in_both.index("sequential"), "fuse_broadcast")

@@ -24,6 +24,7 @@ from workbench.graph.passes.order_collectives import OrderCollectives
 from workbench.graph.passes.recompute_late import RecomputeLate
 from workbench.graph.passes.sequential import Sequential
 from workbench.graph.passes.sync_batch_norm import SyncBatchNorm
+from workbench.graph.passes.winograd import Winograd
 from workbench.graph.settings import ReduceStrategy, Settings
 from workbench.graph.ssa import Graph, Node
 
@@ -59,6 +60,7 @@ def default_passes(settings: Settings, joins: Callable[[Node], bool] | None = No
         (True, DeadCode()),
         (True, RecomputeLate()),
         (s.fused_attention is not False, FuseAttention(joins is not None, everywhere=bool(s.fused_attention))),
+        (s.winograd, Winograd()),
         (s.fuse_bn_act_ops, FuseBnAct()),
         (s.fuse_bn_add_act_ops, FuseBnAddAct(native=joins is not None)),
         (s.fuse_elementwise, FuseAddAct(joins)),
@@ -126,10 +128,10 @@ class _UserPass:
 
 
 REWRITES: tuple[type[Pass], ...] = (
-    DeadCode, RecomputeLate, FuseAttention, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains, FuseOptimizer,
-    FuseAllReduce, FuseBroadcast, OrderCollectives, Sequential,
+    DeadCode, RecomputeLate, FuseAttention, Winograd, FuseBnAct, FuseBnAddAct, FuseAddAct, ElementwiseChains,
+    FuseOptimizer, FuseAllReduce, FuseBroadcast, OrderCollectives, Sequential,
 )  # fmt: skip
 """The passes that do not change what is computed, only how."""
 
 EXACT = frozenset(p.name for p in (make() for make in REWRITES) if p.exact)
-"""Names of those after which a step computes the same bits."""
+"""Names of those after which a step computes the same bits; the others round differently."""

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 GROUPS = (
-    ("conv.columns", "conv.convolutions", "conv.convolution_samples"),
+    ("conv.columns", "conv.convolutions", "conv.convolution_samples", "conv.winograd"),
     ("index.labels", "index.rows", "loss.losses", "nn.norms", "math.sums"),
     ("conv.convolution_tiles",),
     ("conv.pooling", "tensor.transposes"),

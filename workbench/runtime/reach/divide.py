@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from workbench.runtime.reach.declare import REACHES
 
 Factor = int | str  # a number, or the parameter that holds it
+OfTable = Callable[[Any], int]
 Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -79,11 +80,11 @@ def divides(along: str, unit: int = 1, least: int = 0, **moves: tuple[Factor, ..
     return note
 
 
-def divides_by_table(word: int, unit: Factor = 1, **moves: Callable[[Any], int]) -> Declare:
+def divides_by_table(word: int, unit: Factor | OfTable = 1, **moves: OfTable) -> Declare:
     """The same of a kernel that is told its sizes by a table, its first argument.
 
     Args:
-        word: of the table. unit: no block is smaller; a parameter has it where rows differ.
+        word: of the table. unit: no block is smaller; a parameter or the table has it where rows differ.
         moves: by parameter, of the table, the bytes from one to the next.
     """
 
@@ -95,7 +96,7 @@ def divides_by_table(word: int, unit: Factor = 1, **moves: Callable[[Any], int])
     def note(extents: Callable[..., Any]) -> Callable[..., Any]:
         at = REACHES[extents.__name__].parameters.index
         moved = tuple((at(name), lambda arguments, of=of: of(arguments[0])) for name, of in moves.items())
-        units = _product((unit,), at)
+        units = _product((unit,), at) if isinstance(unit, Factor) else lambda arguments: unit(arguments[0])
         division = Division(lambda arguments: int(arguments[0][word]), sized, 0, units, units, moved)
         DIVISIONS.setdefault(extents.__name__, []).append(division)
         return extents

@@ -9,11 +9,12 @@ from __future__ import annotations
     ROWS, COLUMNS, TOP, LEFT,  # of images with their border: sizes, and where the image lies in it (negative: cropped)
     KERNELS, OUT_HEIGHT, OUT_WIDTH,  # of the output; channels of a group
     KERNEL_HEIGHT, KERNEL_WIDTH, STRIDE_HEIGHT, STRIDE_WIDTH, DILATION_HEIGHT, DILATION_WIDTH,
-    FILTER_GROUP, FILTER_ROW,  # distances in the filter: of groups, and of output channels
+    FILTER_GROUP, FILTER_ROW, FILTER_PLANE,  # distances in the filter: of groups, of output and of input channels
+    FIRST_WEIGHT, WEIGHT_STEP,  # of the weights of a channel, in the order of taps
     TAPS, POSITIONS, LINES, PARTS,  # lengths of tables
     BLOCK,  # output rows whose windows are unfolded at once
     SIZE_WORDS,
-) = range(26)  # fmt: skip
+) = range(29)  # fmt: skip
 
 # A part: output channels that one micro-kernel takes. Its address, the first channel, how many, and of how many lanes
 PART_KERNEL, PART_FIRST, PART_COUNT, PART_WIDTH = range(4)

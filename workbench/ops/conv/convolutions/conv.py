@@ -52,6 +52,8 @@ _ATTRS: dict[str, Any] = {
     "groups": 1,
     "data_format": NCHW,
 }
+WINOGRAD = "winograd"
+"""Of nodes only: kernels may compute them after Winograd (`graph.passes.winograd`); NumPy does not."""
 
 
 def _geometry(image: Shape, filter: Shape, what: str = "conv2d", **attrs: Any) -> Geometry:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.conv import together
+from workbench.executors.lowering.tape.conv import together, winograd
 from workbench.executors.lowering.tape.conv.convolution_tables import (
     LANES,
     bordered,
@@ -40,6 +40,7 @@ from workbench.ops.conv.convolutions.conv import (
     CONV2D,
     CONV2D_TRANSPOSE,
     DEPTHWISE_CONV2D,
+    WINOGRAD,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.ops.conv.windows import NCHW, SAME, both_pads, extent
@@ -55,7 +56,8 @@ LARGE = 1 << 22  # terms in a filter's gradient, from which on it is made of blo
 @native(CONV2D, DEPTHWISE_CONV2D)
 def conv2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
-    convolve(writer, _geometry(x.shape, w.shape, out.shape, row.node.attrs), x, w, out)
+    geo = _geometry(x.shape, w.shape, out.shape, row.node.attrs)
+    convolve(writer, geo, x, w, out, form_of(geo, WINOGRAD in row.node.attrs))
 
 
 @native(CONV2D.backward, DEPTHWISE_CONV2D.backward)
@@ -65,7 +67,7 @@ def conv2d_grad(writer: TapeWriter, row: Row) -> None:
     geo = _geometry(x.shape, w.shape, g.shape, row.node.attrs)
     require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
     if g_x is not None:
-        input_gradient(writer, geo, g, w, g_x)
+        input_gradient(writer, geo, g, w, g_x, input_form_of(geo, WINOGRAD in row.node.attrs))
     if g_w is not None:
         filter_gradient(writer, geo, x, g, g_w)
 
@@ -118,12 +120,14 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
     """The convolution of `x` (n, c, h, w) with `w` (kernels, c / groups, kh, kw).
 
     Args:
-        form: one of `forms.convolve_forms`; if not given, the quickest.
+        form: one of `forms.convolve_forms`; if not given, the quickest but Winograd's.
     """
     require_plain(x, w, out)
     form = form or form_of(geo)
     if form == "together":
         together.convolve(writer, geo, x, w, out)
+    elif form == "winograd":
+        winograd.convolve(writer, geo, winograd.filter_in_order(geo), x, w, out)
     elif form == "columns":
         _by_columns(writer, "convolve_columns", geo, x, w, out)
     else:
@@ -140,6 +144,8 @@ def input_gradient(
         together.input_gradient(writer, geo, g, w, out)
     elif turned is None or form == "columns":
         _by_columns(writer, "input_gradient_columns", geo, g, w, out)
+    elif form == "winograd":
+        winograd.convolve(writer, turned, winograd.filter_turned(geo), g, w, out)
     else:
         _by_tiles(writer, form, turned, weights_turned(geo), g, w, out)
 

@@ -19,11 +19,12 @@ from workbench.executors.lowering.tape.conv.convolution_tables import (
 )
 from workbench.executors.lowering.tape.conv.unfolding import block_rows, is_plain, sample_blocks_of_columns
 from workbench.ops.conv.convolutions.convolve import Geometry
+from workbench.runtime.words import winograd
 
 Counts = dict[str, float]
 
 FAR_IMAGE = 1 << 19  # bytes of sixteen samples' planes: more are not in the second cache when they are needed again
-FAR_SUMS, FAR_COLUMNS = 1 << 20, 1 << 20
+FAR_SUMS, FAR_COLUMNS, FAR_FILTER = 1 << 20, 1 << 20, 2 << 20
 LONG_FILTER = 1 << 10  # taps: weights of neighbouring channels are in different pages
 SMALL_PRODUCT = 10**6  # terms: the BLAS copies no operands then
 
@@ -39,6 +40,9 @@ NANOSECONDS: Mapping[str, Mapping[str, float]] = {
     "samples": {
         "far fma": 0.0328, "far weight": 0, "fma": 0.305, "group": 356, "low fma": 0.574, "pixel": 0.186,
         "turned": 4.41, "turned back": 2.03, "weight": 2.68,
+    },
+    "winograd": {
+        "channel": 90.9, "far filter": 6, "filter": 4.8, "fma": 0.315, "piece": 25.7, "sum": 252,
     },
     "columns": {
         "call": 0.021, "fma": 0.287, "left": 0.263, "line": 6.01, "result": 0.18, "right": 0.206,
@@ -170,6 +174,22 @@ def _filter_pixels(geo: Geometry) -> Counts:
     }  # fmt: skip
 
 
+# Winograd
+
+
+def _winograd(geo: Geometry) -> Counts:
+    """The convolution by tiles of 2 x 2 pixels, many of which are a block."""
+    rows, across = geo.samples * -(-geo.out[0] // 2), -(-geo.out[1] // 2)
+    blocks, filters = -(-rows * across // winograd.TILES), geo.kernels * geo.channels
+    pieces = rows * -(-across // LANES) + blocks
+    is_far = winograd.packed_bytes(geo.channels, geo.kernels) > FAR_FILTER
+    return {
+        "fma": blocks * winograd.TILES // LANES * winograd.ELEMENTS * filters, "channel": blocks * geo.channels,
+        "sum": blocks * geo.kernels, "piece": pieces * geo.channels, "filter": filters,
+        "far filter": filters if is_far else 0,
+    }  # fmt: skip
+
+
 # Products
 
 
@@ -246,8 +266,9 @@ def _unfolded_together(geo: Geometry) -> Counts:
 
 
 COUNTED: Mapping[str, Callable[[Geometry], Counts]] = {
-    "channels": _channels, "pixels": _pixels, "samples": _samples, "columns": _columns, "together": _together,
-    "input columns": _input_columns, "input together": _input_together, "filter channels": _filter_channels,
-    "filter pixels": _filter_pixels, "filter columns": _filter_columns, "filter together": _filter_together,
+    "channels": _channels, "pixels": _pixels, "samples": _samples, "winograd": _winograd, "columns": _columns,
+    "together": _together, "input columns": _input_columns, "input together": _input_together,
+    "filter channels": _filter_channels, "filter pixels": _filter_pixels, "filter columns": _filter_columns,
+    "filter together": _filter_together,
 }  # fmt: skip
 """What forms are made of; the gradient of an input in registers is a convolution, see `turned_round`."""

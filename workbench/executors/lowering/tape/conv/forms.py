@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from workbench.executors.lowering.tape.conv.convolution_tables import LANES, PIXELS, bordered, turned_round
 from workbench.executors.lowering.tape.conv.costs import nanoseconds
+from workbench.executors.lowering.tape.conv.winograd import suits_winograd
 from workbench.ops.conv.convolutions.convolve import Geometry
 
 MOST_IMAGE = 8 << 20  # bytes of sixteen samples of a group
@@ -17,15 +18,15 @@ Forms = dict[str, float]  # nanoseconds of each
 
 
 @lru_cache(KEPT)
-def form_of(geo: Geometry) -> str:
-    """The form of a convolution."""
-    return _quickest(convolve_forms(geo))
+def form_of(geo: Geometry, by_winograd: bool = False) -> str:
+    """The form of a convolution, which may be Winograd's only if that is allowed: it rounds intermediate sums."""
+    return _quickest(_allowed(convolve_forms(geo), by_winograd))
 
 
 @lru_cache(KEPT)
-def input_form_of(geo: Geometry) -> str:
+def input_form_of(geo: Geometry, by_winograd: bool = False) -> str:
     """The same of the gradient of the input."""
-    return _quickest(input_forms(geo))
+    return _quickest(_allowed(input_forms(geo), by_winograd))
 
 
 @lru_cache(KEPT)
@@ -34,12 +35,16 @@ def filter_form_of(geo: Geometry) -> str:
     return _quickest(filter_forms(geo))
 
 
+def _allowed(forms: Forms, by_winograd: bool) -> Forms:
+    return forms if by_winograd else {form: forms[form] for form in forms if form != "winograd"}
+
+
 def _quickest(forms: Forms) -> str:
     return min(forms, key=lambda form: forms[form])
 
 
 def convolve_forms(geo: Geometry) -> Forms:
-    """Sums in registers whose lanes are "samples", "pixels" or output "channels", and products.
+    """Sums in registers whose lanes are "samples", "pixels" or output "channels", "winograd", and products.
 
     Products are those of the "columns" of each sample, or of many of them "together". Neighbouring pixels are in
     neighbouring lanes only where strides are 1; samples are in lanes wherever their pixels are.
@@ -67,6 +72,8 @@ def _in_registers(geo: Geometry) -> Forms:
     names = ["samples"] if suits_samples(geo) else []
     if geo.strides[1] == 1:
         names += ["pixels", "channels"] if geo.out[1] >= min(PIXELS) else ["pixels"]
+    if suits_winograd(geo):
+        names.append("winograd")
     return {name: nanoseconds(name, geo) for name in names}
 
 
