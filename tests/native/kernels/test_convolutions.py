@@ -219,7 +219,7 @@ def test_the_columns_of_samples_together(
         check(geo, "together")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     samples=st.sampled_from([1, 2, 17]), fours=st.tuples(st.integers(1, 9), st.integers(1, 9)), pads=PADS,
     image=st.tuples(st.integers(1, 12), st.integers(1, 40)),
