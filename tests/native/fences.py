@@ -112,6 +112,10 @@ GEOMETRIES = (
     geometry(2, 3, (9, 9), 4, (2, 3), strides=(2, 2)), geometry(3, 4, (5, 6), 5, (1, 1)),
     geometry(4, 32, (3, 3), 16, (3, 3), strides=(2, 2), pads=((1, 1), (1, 1))), geometry(5, 64, (2, 2), 72, (1, 1)),
 )  # fmt: skip
+TILED = (
+    geometry(3, 4, (5, 9), 8, (3, 3), pads=((1, 1), (1, 1))),
+    geometry(1, 8, (12, 35), 20, (3, 3), pads=((0, 2), (3, 0))),
+)  # fmt: skip
 POOLED = ((2, 3, 8, 32), (1, 2, 9, 33), (3, 2, 6, 10))
 
 
@@ -202,6 +206,8 @@ def main() -> None:
             run(unchanged, values, _last(chosen), tape=True)
         for geo in GEOMETRIES:
             check(geo)
+        for geo in TILED:
+            check(geo, "winograd")
     for kernel in sorted(rows):
         print(kernel, len(rows[kernel]), flush=True)
         for row in rows[kernel]:

@@ -174,7 +174,7 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
 BY_TABLE = {
     "convolve", "convolve_samples", "convolve_columns", "input_gradient_columns", "max_pool", "average_pool",
     "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad", "max_pool_groups",
-    "max_pool_groups_grad", "unfold_samples", "fold_samples",
+    "max_pool_groups_grad", "unfold_samples", "fold_samples", "convolve_winograd", "pack_winograd",
 }  # fmt: skip
 
 

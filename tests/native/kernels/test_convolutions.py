@@ -23,6 +23,7 @@ from workbench.executors.lowering.tape.conv.forms import (
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blocks import blocks_of, with_own_memory
 from workbench.runtime.native.tape import Tape
 
 GUARD = np.float32(-7.25)
@@ -232,6 +233,30 @@ def test_tiles_of_winograd(samples: int, fours: tuple[int, int], pads: Any, imag
     if min(geo.out) >= 1:
         assert "winograd" in convolve_forms(geo).keys() & input_forms(geo).keys()
         check(geo, "winograd")
+
+
+class DividedWriter(Writer):
+    """Writes rows in three blocks where they divide."""
+
+    blocks = 0
+
+    def row(self, kernel: str, *arguments: Any) -> None:
+        for block in blocks_of(kernel, arguments, 3, 3) or [arguments]:
+            self.tape.kept += [word for word in block if isinstance(word, np.ndarray)]
+            self.tape.row(kernel, *with_own_memory(kernel, block, self.temporary))
+            self.blocks += 1
+
+
+@pytest.mark.parametrize("size", [(3, 4), (19, 17)])  # sixteen samples fill a block; one does
+def test_blocks_of_winograd_have_the_same_bits(size: tuple[int, int]) -> None:
+    geo, rng = geometry(49, 4, size, 52, (3, 3), pads=ONE), np.random.default_rng(0)
+    x, w = rng.standard_normal((49, 4, *size), np.float32), rng.standard_normal((52, 4, 3, 3), np.float32)
+    outs = []
+    for writer in (Writer(), DividedWriter()):
+        outs.append(np.full((49, 52, *size), np.nan, np.float32))
+        convolve(writer, geo, x, w, outs[-1], "winograd")  # type: ignore[arg-type]
+        writer.run()
+    assert writer.blocks == 6 and (outs[0] == outs[1]).all()  # type: ignore[attr-defined]
 
 
 def test_the_gradient_by_winograd_is_the_difference_quotient() -> None:
