@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,21 @@ def test_a_label_to_be_ignored_is_none_out_of_range() -> None:
     run.exe.run([run.model.loss], feed=spoilt(0, 2, -100))
 
 
-def test_what_travels_as_an_object_is_not_counted_as_work_of_kernels() -> None:
-    def body() -> Any:
-        ids = static.data("ids", [None, 1], "int64")
-        return wb.mean(static.nn.embedding(ids, [5, 4], is_sparse=True, dtype="float64").astype("float32"))
+def sparse_table() -> Any:
+    ids = static.data("ids", [None, 1], "int64")
+    return wb.mean(static.nn.embedding(ids, [5, 4], is_sparse=True, dtype="float64").astype("float32"))
 
+
+def grown_rows() -> Any:
+    """How many there are is known when the loop has ended."""
+    n = static.data("ids", [None, 1], "int64")[0]
+    counter, row = wb.full([1], 0, "int64"), static.create_parameter([1, 4], "float32")
+    rows = static.nn.while_loop(lambda i, h: i < n, lambda i, h: [i + 1, wb.concat([h, h])], [counter, row])[1]
+    return wb.mean(rows * wb.full([4], 2.0))
+
+
+@pytest.mark.parametrize("body", [sparse_table, grown_rows])
+def test_what_travels_as_an_object_is_not_counted_as_work_of_kernels(body: Callable[[], Any]) -> None:
     exe = build(body, wb.optimizer.SGD(0.1)).start().parallel(1)
     exe.run([], feed={"ids": np.array([[1], [2]])})
     plan = exe.inspection.last.plan

@@ -292,12 +292,15 @@ def _is_made_natively(gradient: Value, uses: Uses, native: Collection[Node]) -> 
 
 
 def _is_within_scope(node: Node, uses: Uses, fed: frozenset[tuple[str, int]]) -> bool:
-    """Whether a fused update begins with what the scope holds, so that it can change the scope's buckets as a whole."""
+    """Whether a fused update begins with what the scope holds, so that it can change the scope's buckets as a whole.
+
+    What it changes is persistable, for it is part of the commit.
+    """
     if node.type != FUSED_UPDATE:
         return False
     slots = zip(find_op(node.attrs["update"]).inputs, node.inputs, strict=True)
     held = values_of(values for slot, values in slots if slot.name not in ("Grad", "LearningRate"))
-    return all(v.persistable and v not in uses.writer and (v.name, v.place) not in fed for v in held)
+    return all(v not in uses.writer and (v.name, v.place) not in fed for v in held)
 
 
 def _summed_together(graph: Graph) -> Iterator[list[Value]]:
