@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from workbench.parallel.launch.job import Job
 from workbench.parallel.launch.main import main
 from workbench.parallel.launch.mpiexec import Launcher, command_line
 from workbench.parallel.launch.options import LaunchOptions, parse
+from workbench.parallel.launch.output import JobOutput
+from workbench.parallel.launch.room import Room
 from workbench.parallel.launch.variables import server_endpoints, server_job_variables, trainer_variables
 
 OPEN_MPI, MPICH = Launcher("mpiexec", True, "Open MPI"), Launcher("mpiexec", False, "HYDRA")
@@ -100,6 +103,16 @@ def test_mpiexecs_are_told_in_their_own_words() -> None:
     )
     hydra = command_line(MPICH, 4, 2, ("a", "b"), ["python"])
     assert hydra[3:8] == ["-hosts", "a,b", "-ppn", "2", "-prepend-rank"]
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("Killed (signal 9)", 137), ("Exited (exit code 9)", 9)], ids=["signal", "exit code"]
+)
+def test_the_exit_status_tells_a_signal_as_that_of_shells_does(end: str, status: int) -> None:
+    """MPICH's mpiexec ends with the number of the signal."""
+    said = f"print('YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {end}'); raise SystemExit(9)"
+    job = Job([sys.executable, "-c", said], Room(2), JobOutput(2, None), {})
+    assert job.wait(60) and job.status == status
 
 
 def test_rule_d_23_the_variables_of_a_trainer() -> None:

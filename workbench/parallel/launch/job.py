@@ -149,7 +149,7 @@ class Job:
             self._read_until_over(process)
             gone = self.room.lost()
             self._end_those_left()
-            self.status = process.wait()
+            self.status = self._exit_status(process)
             self._failure = self._first_failure(self.status)
             self.has_lost_one = self.status > 0 and bool(gone) and self._failed_of_losses()
         finally:
@@ -256,6 +256,11 @@ class Job:
 
     def _failed_of_losses(self) -> bool:
         return all(failure.is_of_a_loss for failure in self.room.failures())
+
+    def _exit_status(self, process: subprocess.Popen[bytes]) -> int:
+        """That of mpiexec; of a process that a signal has ended as shells say it, which MPICH's does not."""
+        status, killed = process.wait(), _SIGNAL.search("".join(self._said))
+        return 128 + status if killed and status == int(killed.group(1)) else status
 
     def _first_failure(self, status: int) -> Failure | None:
         told = sorted([*self.room.failures(), *self.lost.values()], key=attrgetter("when"))
