@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from workbench.runtime.storage import tensor as tensor_module
 from workbench.runtime.storage.bucket import Bucket
+from workbench.runtime.storage.common_memory import share_memory
+from workbench.runtime.storage.scope import Scope
 from workbench.runtime.storage.tensor import LoDTensor, moves
-from workbench.runtime.undisturbed import in_one_call
+from workbench.runtime.undisturbed import Call, in_one_call
 
 
 @pytest.fixture(params=["alone", "in a bucket"])
@@ -53,6 +57,20 @@ def test_a_change_of_a_whole_bucket_counts_for_each_member() -> None:
     assert [t.version for t in tensors] == [n + 1 for n in before] and bucket.writes == writes
     tensors[0].set(np.ones(2))
     assert [t.version for t in tensors] == [before[0] + 2, before[1] + 1] and bucket.writes == writes + 1
+
+
+def test_a_value_is_not_lost_if_the_tensor_is_moved_while_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (LoDTensor(np.zeros(3)) for _ in range(2))
+    buckets, root = [Bucket([first]), Bucket([second])], Scope()
+
+    def join_first(calls: Sequence[Call]) -> None:
+        monkeypatch.undo()
+        share_memory(buckets, [0, 0], root)
+        in_one_call(calls)
+
+    monkeypatch.setattr(tensor_module, "in_one_call", join_first)
+    second.set(np.ones(3))
+    assert first.array.tolist() == [0, 0, 0] and second.array.tolist() == [1, 1, 1]
 
 
 def test_a_copy_belongs_to_nobody(tensor: LoDTensor) -> None:

@@ -49,6 +49,25 @@ def test_there_is_one_copy_of_parameters_and_of_what_goes_with_them(devices: int
     assert all(row.tobytes() == model.value("fc_1.w_0").tobytes() for row in fetched)
 
 
+def test_what_is_written_between_comparison_and_joining_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    tensor, share = exe.inspection.tensor("fc_1.w_0", 1), one_memory.share_memory
+    tensor.set(model.value("fc_1.w_0"))  # parted, and equal still
+    other = model.value("fc_1.w_0") + np.float32(1)
+
+    def written_first(buckets: Any, *rest: Any) -> None:
+        if tensor.bucket in buckets:
+            tensor.set(other)
+        share(buckets, *rest)
+
+    monkeypatch.setattr(one_memory, "share_memory", written_first)
+    exe.run([], feed=batch(16))
+    assert memories(exe, 2) == 2
+    assert np.abs(tensor.numpy() - model.value("fc_1.w_0")).max() > 0.5
+
+
 def test_what_each_device_computes_for_itself_is_its_own() -> None:
     model = classifier(wb.optimizer.Adam(0.01), extra=lambda h: static.nn.batch_norm(static.nn.fc(h, 64))).start()
     exe = model.parallel(2)

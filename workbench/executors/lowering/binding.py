@@ -184,8 +184,7 @@ def ground_of(
         PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
     """
     _bucket_first(plan, replicas)
-    replicated = ReplicatedValues(plan, replicas.find, in_kernels=pool.control is not None)
-    arrange_replicas(plan, replicas, replicated, by_user)
+    replicated = _replicated(plan, replicas, pool.control is not None, by_user)
     reductions = fused_reductions(plan, replicated.shards if comm.computes_here else {})
     given = [v for v in plan.feeds if v.persistable and (v.name, v.place) in fed]
     reads = ScopeReads(plan, replicas, frozenset(given))
@@ -195,6 +194,15 @@ def ground_of(
     return Ground(
         replicas, comm, pool, weights, replicated, reductions, reads, given, inputs, unread, draws
     )  # fmt: skip
+
+
+def _replicated(plan: Plan, replicas: Replicas, in_kernels: bool, by_user: Collection[str]) -> ReplicatedValues:
+    """Which replicas are equal, now that they lie where they should; looked up anew if one was written meanwhile."""
+    while True:
+        replicated = ReplicatedValues(plan, replicas.find, in_kernels)
+        arrange_replicas(plan, replicas, replicated, by_user)
+        if replicated.still_holds():
+            return replicated
 
 
 Programs = Callable[[RowLowering], tuple[Sequence[ThreadProgram], Sequence[ThreadProgram]]]

@@ -18,7 +18,8 @@ from workbench.runtime.storage.bucket import Bucket, bucket_of
 from workbench.runtime.storage.common_memory import may_share, share_memory
 from workbench.runtime.storage.tensor import LoDTensor
 
-Together = list[Sequence[Bucket]]  # buckets of all devices, in device order, that are to lie in one memory
+Together = list[tuple[Sequence[Bucket], Sequence[int]]]
+"""Buckets of all devices, in device order, that are to lie in one memory; writes to each when they were compared."""
 
 
 def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValues, given: Collection[str]) -> None:
@@ -32,15 +33,16 @@ def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValue
     together: Together = []
     for group in dict.fromkeys(replicated.shards.values()):
         state = _state(group, replicated)
-        rates = _rates(plan, group, replicas, given, numbers) if all(map(may_share, state)) else None
+        may_lie_so = all(may_share(buckets) for buckets, _ in state)
+        rates = _rates(plan, group, replicas, given, numbers) if may_lie_so else None
         if rates is not None:
             together += [*state, *rates]
-    kept = {id(tensor) for buckets in together for bucket in buckets for tensor in bucket.tensors}
+    kept = {id(tensor) for buckets, _ in together for bucket in buckets for tensor in bucket.tensors}
     for tensor in written:
         if id(tensor) not in kept:
             tensor.part()
-    for buckets in together:
-        share_memory(buckets, replicas.scopes[0].root)
+    for buckets, writes in together:
+        share_memory(buckets, writes, replicas.scopes[0].root)
 
 
 def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:
@@ -54,7 +56,8 @@ def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:
 def _state(group: Shards, replicated: ReplicatedValues) -> Together:
     """What all devices update alike."""
     held = [replicated.buckets(node) or {} for node in group]
-    return [[own[slot] for own in held] for slot in held[0] if not slot.endswith("Pow")]
+    slots = [[own[slot] for own in held] for slot in held[0] if not slot.endswith("Pow")]
+    return [(buckets, list(map(replicated.writes_of, buckets))) for buckets in slots]
 
 
 def _rates(
@@ -67,7 +70,13 @@ def _rates(
     if not all(map(plan.memory.request.lies_in_scope, values)):
         return None
     tensors = [t for v in values if (t := replicas.find(v.name, v.place)) is not None and id(t) not in written]
-    if len(tensors) < len(group) or len({t.array.tobytes() for t in tensors}) > 1:
+    if len(tensors) < len(group) or not _are_equal(tensors):
         return None
     buckets = [bucket for tensor in tensors if (bucket := bucket_of([tensor])) is not None]
-    return [buckets] if len(buckets) == len(group) and may_share(buckets) else None
+    writes = [bucket.writes for bucket in buckets]
+    may_lie_so = len(buckets) == len(group) and may_share(buckets) and _are_equal(tensors)
+    return [(buckets, writes)] if may_lie_so else None
+
+
+def _are_equal(tensors: Sequence[LoDTensor]) -> bool:
+    return len({t.array.tobytes() for t in tensors}) == 1

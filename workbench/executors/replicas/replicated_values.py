@@ -71,7 +71,11 @@ class ReplicatedValues:
         """Each device has done its whole update: they may have had rates of their own."""
         if node in self.shards:
             for bucket in (self.buckets(node) or {}).values():
-                bucket.writes += 1
+                bucket.written[0] += 1
+
+    def writes_of(self, bucket: Bucket) -> int:
+        """How often a member of a bucket had been written when devices were compared."""
+        return next(written for other, written, _ in self._seen if other is bucket)
 
     @property
     def watched(self) -> set[int]:
@@ -85,7 +89,7 @@ class ReplicatedValues:
         first, _, begun = self._seen[0]
         steps = first.words[0] - begun
         for bucket, written, counted in self._seen:
-            if bucket.writes != written or bucket.words[0] - counted != steps:
+            if bucket.written[0] != written or bucket.words[0] - counted != steps:
                 shards, seen = self._find_shards()
                 if shards != self.shards:
                     return False  # and so it stays: whoever asks is to be bound anew

@@ -23,7 +23,7 @@ class Bucket:
         array: all of it, flat; tensors, views: the members and where each of them lies.
         counter: one word, how often all members were changed together: compiled kernels count there, too.
         words: the same, to be read and written quickly.
-        writes: how often a single one was.
+        written: the only item counts how often a single one was; C functions compare and set it.
         common: the memory it shares with other buckets (`runtime.storage.common_memory`), None if it is its own.
         parted: how often it had to leave such memory.
     """
@@ -39,7 +39,7 @@ class Bucket:
         self.parted = 0
         self.counter = np.zeros(1, np.int64)
         self.words = self.counter.data
-        self.writes = 0
+        self.written = [0]
         for tensor, part in zip(tensors, self.views, strict=True):
             tensor.move_to(part, self)
         give_back_freed(self.array.nbytes)
@@ -48,6 +48,11 @@ class Bucket:
     def steps(self) -> int:
         """What `counter` holds."""
         return self.words[0]
+
+    @property
+    def writes(self) -> int:
+        """What `written` holds."""
+        return self.written[0]
 
     def _views_of(self, array: np.ndarray) -> list[np.ndarray]:
         """Where the members lie in an array like this one; new views every time."""

@@ -13,6 +13,8 @@ import threading
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from operator import ne
 from typing import Any
 
 import numpy as np
@@ -81,10 +83,13 @@ def may_share(buckets: Sequence[Bucket]) -> bool:
     )
 
 
-def share_memory(buckets: Sequence[Bucket], root: Scope) -> None:
+def share_memory(buckets: Sequence[Bucket], writes: Sequence[int], root: Scope) -> None:
     """Have buckets of a scope that hold the same bits lie in the memory of the first, and no others with them.
 
     All tensors get another array, also those whose memory stays: what was bound to it is not to write there any more.
+
+    Args:
+        writes: to each of them, as it was when they were compared; where somebody has written since, nothing is done.
     """
     common = buckets[0].common
     if common is not None and common.is_of(buckets):
@@ -93,5 +98,6 @@ def share_memory(buckets: Sequence[Bucket], root: Scope) -> None:
         bucket.part()
     array, common = buckets[0].array, CommonMemory(buckets, root)
     calls = [call for bucket in buckets for call in bucket.lying_in(array, common)]
-    in_one_call([moves.happening(), *calls, moves.happening()])
+    written = [partial(ne, bucket.written, [count]) for bucket, count in zip(buckets, writes, strict=True)]
+    in_one_call([*written, moves.happening(), *calls, moves.happening()])
     give_back_freed(array.nbytes)

@@ -96,7 +96,12 @@ class LoDTensor:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
         common = None if self.bucket is None else self.bucket.common
         with nullcontext() if common is None else common.writing():
+            if self.bucket is not None:
+                self.bucket.part_between_steps()
+            array = self.array
             in_one_call(self.taking(new))
+        if self.array is not array and self.array is not new:
+            self.take(new)  # another thread has had it lie elsewhere in between, without the value
 
     def taking(self, new: Any) -> list[Call]:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
@@ -134,7 +139,7 @@ class LoDTensor:
         counted = partial(setattr, self, "_version", self._version + 1)
         if self.bucket is None:
             return [counted]
-        return [counted, partial(setattr, self.bucket, "writes", self.bucket.writes + 1)]
+        return [counted, partial(setitem, self.bucket.written, 0, self.bucket.written[0] + 1)]
 
     def move_to(self, storage: Any, bucket: Any) -> None:
         """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps."""
