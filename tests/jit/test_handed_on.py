@@ -183,6 +183,9 @@ WORLDS = {
     ),
     "context variable": world(lambda x, c: x * c.get(), lambda: ContextVar("factor"), ContextVar.set),
     "cached property": world(lambda x, g: x * g.half * 2.0, Cached, emptied),
+    "cached property that is set": world(
+        lambda x, g: x * g.half * 2.0, lambda: Cached(2.0), lambda g, k: k == 3.0 and vars(g).update(half=1.5)
+    ),
     "import inside": world(imported_inside, lambda: module_with(factor=1.0)),
     "long list": world(lambda x, g: x * g[900], lambda: [1.0] * 1000, lambda g, k: g.__setitem__(900, k)),
     "optimizer's rate": world(
