@@ -113,7 +113,7 @@ _STAYING = """
 _DIES = "import threading; threading.Thread(target=lambda: (until('stepped'), die()), daemon=True).start()"
 
 
-@pytest.mark.parametrize("server", ["pass", _DIES])
+@pytest.mark.parametrize("server", ["pass", _DIES], ids=["ended", "server lost"])
 def test_nothing_is_started_again_beside_a_lost_server_and_in_a_job_that_is_to_end(tmp_path: Path, server: str) -> None:
     script = _SERVE.format(mode=2, server=server) + textwrap.indent(_STAYING, "    ")
     options = ["--max_restart", "3", "--servers", *free_endpoints(1)]

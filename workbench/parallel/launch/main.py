@@ -118,7 +118,7 @@ def start_one_by_one(options: LaunchOptions, output: JobOutput, room: Room, more
         restarts=options.restarts,
     )
     command = [*python, STARTER, *python, RANK, *options.command]
-    return Job(command, room, output, {**setting, **room.memory.variables(), **more})
+    return Job(command, room, output, {**setting, **more})
 
 
 def _verdict(job: Job, program: str) -> int:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -47,7 +50,18 @@ class Starter:
         self._room, self._command, self._roles, self._restarts = room, list(command), roles, restarts
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._starts = [0] * (roles.trainers + roles.servers)
-        self._is_ending = False
+        self._is_ending, self._launcher = False, os.getppid()
+
+    def is_left(self, patience: float = 0.0) -> bool:
+        """Whether whoever started the job has gone, killed.
+
+        Args:
+            patience: seconds in which that may show, for all are asked to end a moment before.
+        """
+        end = time.monotonic() + patience
+        while os.getppid() == self._launcher and self._is_ending and time.monotonic() < end:
+            time.sleep(0.01)
+        return os.getppid() != self._launcher
 
     def run(self) -> int:
         """Return when all processes have ended: the exit status of the first that failed, else 0."""
@@ -60,8 +74,7 @@ class Starter:
             rank = next((number for number, process in self._processes.items() if process.pid == pid), None)
             if rank is None:
                 continue
-            del self._processes[rank]
-            code = os.waitstatus_to_exitcode(ended)
+            code = self._processes.pop(rank).returncode = os.waitstatus_to_exitcode(ended)
             if not code or (code < 0 and self._comes_again(rank)):
                 continue
             status = status or (code if code > 0 else 128 - code)
@@ -76,16 +89,18 @@ class Starter:
 
     def _comes_again(self, rank: int) -> bool:
         """Start a process that was killed again, if it is to be; tell of it."""
-        if self._is_ending or (self._room / ENDING).exists():
+        if self._is_ending or self.is_left() or (self._room / ENDING).exists():
             return False
         name = self._roles.name(rank)
         is_server, what = rank >= self._roles.trainers, "the job ends"
         if not is_server and self._restarts:
             self._restarts -= 1
             what = f"it is started again ({self._restarts} restarts left)"
-        print(f"process {rank}, {name}, was killed: {what}", file=sys.stderr, flush=True)
+        with suppress(OSError):  # whoever reads it may be going just now
+            print(f"process {rank}, {name}, was killed: {what}", file=sys.stderr, flush=True)
+            if what == "the job ends":
+                Doorway(self._room, rank).tell_failure(f"{name} was killed", "")
         if what == "the job ends":
-            Doorway(self._room, rank).tell_failure(f"{name} was killed", "")
             return False
         self._start(rank)
         return True
@@ -94,14 +109,19 @@ class Starter:
         """Ask all to end."""
         self._is_ending = True
         for process in [*self._processes.values()]:
-            process.terminate()
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)  # `terminate` would take note of ends that `run` waits for
 
 
 def main() -> int:
     """Start what the command line says, for the job in the environment."""
     job = json.loads(os.environ[SETTING])
     roles = ServerRoles(job["processes"] - job["server_count"], job["server_count"])
-    return Starter(Path(job["room"]), sys.argv[1:], roles, job["restarts"]).run()
+    starter = Starter(Path(job["room"]), sys.argv[1:], roles, job["restarts"])
+    status = starter.run()
+    if starter.is_left(patience=0.5):  # processes may have ended before they could remove the folder
+        shutil.rmtree(job["room"], ignore_errors=True)
+    return status
 
 
 if __name__ == "__main__":
