@@ -69,7 +69,7 @@ def install(wheel: Path, folder: Path) -> Installed:
     checked([sys.executable, "-m", "venv", "--without-pip", folder], cwd=folder.parent)
     here = Installed(folder)
     checked(
-        [sys.executable, "-m", "pip", "--python", here.python, "install", "--no-deps", "-q", wheel],
+        [sys.executable, "-m", "pip", "--python", here.python, "install", "--no-deps", "--compile", "-q", wheel],
         folder.parent,
     )
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
