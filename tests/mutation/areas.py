@@ -202,7 +202,7 @@ AREAS = (
     ),
     Area(
         "teams",
-        ("Team", "TeamTrial", "Division", "blocks_of"),
+        ("ThreadTeam", "TeamTrial", "Division", "blocks_of"),
         ("tests/native/test_blocks.py", "tests/executors/test_team_trial.py", "tests/parallel/test_shared_nodes.py"),
         10,
     ),

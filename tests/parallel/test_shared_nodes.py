@@ -198,14 +198,14 @@ def test_what_late_results_are_made_of_is_kept_for_a_few_of_them_only() -> None:
 @pytest.mark.usefixtures("undivided")
 def test_where_no_helper_is_there_nothing_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not made where it is left stays missing here, so that a step would wait for it in vain."""
-    finish = team.Team.finish
+    finish = team.ThreadTeam.finish
 
-    def only_wait(self: team.Team, late: team.LateRow) -> None:
+    def only_wait(self: team.ThreadTeam, late: team.LateRow) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(team.Team, "_make", lambda *_: None)
+            patch.setattr(team.ThreadTeam, "_make", lambda *_: None)
             finish(self, late)
 
-    monkeypatch.setattr(team.Team, "finish", only_wait)
+    monkeypatch.setattr(team.ThreadTeam, "finish", only_wait)
     monkeypatch.setattr(TeamTrial, "begin", lambda self, _: setattr(self, "together", False))
     results, seen = [], {"x": batch(16)["x"]}
     for count in (1, 3):

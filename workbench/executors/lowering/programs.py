@@ -14,7 +14,7 @@ from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedRedu
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
-from workbench.executors.lowering.tape.team import Helper, Team
+from workbench.executors.lowering.tape.team import Helper, ThreadTeam
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Plan, Row
@@ -131,13 +131,13 @@ class RowLowering:
         assert self._pool.control is not None
         return Tape(self._pool.control.kernels)
 
-    def _team(self, writers: Sequence[TapeWriter | None], apart: bool) -> Team | None:
+    def _team(self, writers: Sequence[TapeWriter | None], apart: bool) -> ThreadTeam | None:
         """Those that share the work of the first thread, if that is planned: then there is no other."""
         shares, leader = self.plan.shares, writers[0]
         if apart or leader is None or shares.threads == 1:
             return None
         helpers = [Helper(self._tape(thread), self._scratch_of(thread)) for thread in range(1, shares.threads)]
-        team = Team(leader.tape, helpers, shares, self._pool, self._native_flag)
+        team = ThreadTeam(leader.tape, helpers, shares, self._pool, self._native_flag)
         leader.share_with(team)
         return team
 

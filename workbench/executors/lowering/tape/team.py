@@ -102,7 +102,7 @@ class LateRow(NamedTuple):
     reached: NativeFlag
 
 
-class Team:
+class ThreadTeam:
     """The helpers of a tape.
 
     Args:

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.executors.lowering.operands import Call, Context, Scratch, objects_of
 from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rule_of, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
-from workbench.executors.lowering.tape.team import LateRow, Team
+from workbench.executors.lowering.tape.team import LateRow, ThreadTeam
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
@@ -88,7 +88,7 @@ class TapeWriter:
         self._by_numpy, self._control = by_numpy, pool.control
         self.tape = tape
         self.calls_blas = False
-        self._team: Team | None = None
+        self._team: ThreadTeam | None = None
         self._segments: list[Segment] = []
         self._marks: list[Mark] = []
         self._rows: list[Row] = []  # whose mark is not set yet
@@ -110,7 +110,7 @@ class TapeWriter:
         """
         self._readers = readers
 
-    def share_with(self, team: Team) -> None:
+    def share_with(self, team: ThreadTeam) -> None:
         """From now on others do blocks of its rows."""
         self._team = team
 
