@@ -20,6 +20,7 @@ from workbench.executors.feeding import split
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.feeding.split import Splitter, split_sizes
+from workbench.framework.notice import Notice
 from workbench.framework.program.program import Program
 from workbench.runtime.storage.tensor import LoDTensor
 
@@ -282,8 +283,11 @@ def test_pieces_are_views_of_the_users_array(program: Program) -> None:
 
 
 def test_two_batches_of_different_sizes_each_split_by_the_rule(program: Program) -> None:
-    fed = feed_devices(program, {"x": numbered(5, 3), "y": numbered(2, 1, dtype="int64")}, 2)
+    with pytest.warns(Notice, match=r"'x' is split into \[2, 3\] rows and 'y' into \[1, 1\]: rows that belong"):
+        fed = feed_devices(program, {"x": numbered(5, 3), "y": numbered(2, 1, dtype="int64")}, 2)
     assert fed.rows == {"x": (2, 3), "y": (1, 1)}
+    fed = feed_devices(program, {"x": numbered(4, 3), "y": numbered(12, 1, dtype="int64")}, 2)
+    assert fed.rows == {"x": (2, 2), "y": (6, 6)}, "each device has the rows of y that belong to its rows of x"
 
 
 def test_numbers_of_chunks_have_to_agree(program: Program) -> None:

@@ -1,4 +1,4 @@
-"""What an error of a step says about the feed: rows that do not match, and where in the whole batch a bad one is.
+"""What is said about the rows of a feed: that those of two do not match, and where in the whole batch a bad one is.
 
 An op knows neither: it sees its inputs on one device.
 """
@@ -6,12 +6,16 @@ An op knows neither: it sees its inputs on one device.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 from workbench.errors import InvalidArgument, add_line
 from workbench.executors.feeding.feed_plan import Fed
+from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import values_of
+
+T = TypeVar("T")
 
 
 def note_rows(error: InvalidArgument, program: Program, rows: Mapping[str, int]) -> None:
@@ -20,11 +24,35 @@ def note_rows(error: InvalidArgument, program: Program, rows: Mapping[str, int])
     Args:
         rows: how many of every feed, on all devices together.
     """
-    block = program.global_block()
-    free = {name: count for name, count in rows.items() if (block.var(name).shape or (0,))[0] < 0}
+    free = _free(program, rows)
     if len(set(free.values())) > 1:
         listed = ", ".join(f"{name!r} {count}" for name, count in free.items())
         add_line(error, f"the feeds have different numbers of rows: {listed}")
+
+
+def tell_rows_apart(program: Program, rows: Mapping[str, Sequence[int]]) -> None:
+    """Say so if feeds are split in different proportions, where no op may notice.
+
+    Of 4 images and 3 labels two devices get 2 and 2 of one, 1 and 2 of the other: the first device's label is
+    broadcast. Of 4 images and 64 rows of tokens they get 2 and 2, 32 and 32: each what belongs to its images.
+
+    Args:
+        rows: how many of every feed each device gets.
+    """
+    free = list(_free(program, rows).items())
+    for (first, sizes), (other, others) in pairwise(free):
+        if any(sizes[0] * other_size != others[0] * size for size, other_size in zip(sizes, others, strict=True)):
+            tell(
+                f"{first!r} is split into {list(sizes)} rows and {other!r} into {list(others)}: rows that belong "
+                "together are on different devices; feed batches of one size, or a list of dicts, one per device"
+            )
+            return
+
+
+def _free(program: Program, rows: Mapping[str, T]) -> dict[str, T]:
+    """Of feeds whose number of rows is free."""
+    block = program.global_block()
+    return {name: count for name, count in rows.items() if (block.var(name).shape or (0,))[0] < 0}
 
 
 def note_feed(error: InvalidArgument, program: Program, fed: Fed) -> None:

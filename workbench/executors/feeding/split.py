@@ -25,6 +25,7 @@ from workbench.executors.feeding.feed import (
     made_at,
     note_exchanged,
 )
+from workbench.executors.feeding.feed_notes import tell_rows_apart
 from workbench.executors.feeding.feed_plan import (
     Arrays,
     Fed,
@@ -210,6 +211,7 @@ class Splitter:
                 self._require_chunks(variable, sizes)
                 data[name], rows[name] = _indices(array, sizes), tuple(sizes)
         active = self._active(rows)
+        tell_rows_apart(self.program, rows)
         return FeedPlan(_rows(data, active), _rows(kept, self.devices) if kept else [], self.devices, rows)
 
     def _sizes(self, variable: Variable, array: np.ndarray) -> list[int]:
