@@ -6,8 +6,7 @@ Prints, for ranks of an MPI job and for gRPC, the time of pushing and pulling 1 
 update takes by itself, each the best of three jobs: how near to one another the system puts two processes is another
 in each, and stays so; the synchronous step of a model of 25 MiB with 2 trainers and 1 server beside the same step with
 an all-reduce; and what 4,096 rows of a table of 10 million rows on 2 servers cost, pulled and pushed, with the memory
-of the trainer. Times are the best of
-many: the machine is shared. Compare ratios only.
+of the trainer. Times are the best of many: the machine is shared. Compare ratios only.
 """
 
 from __future__ import annotations
