@@ -72,6 +72,7 @@ AREAS = (
             "tests/executors/test_values.py",
             "tests/parallel/test_engine_corners.py",
             "tests/parallel/test_threads.py",
+            "tests/planning/test_open_plans.py",
         ),
         20,
     ),

@@ -160,6 +160,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "a list of dicts finds the same plan a few lines further down, a little later"),
     Equivalent("_by_device", "sorted(queues, key=lambda p: (p < 0, p))", "list(queues)",
                "which device comes first is of no matter, and what belongs to several waits for all of them anyway"),
+    Equivalent("share", "left < LATE", "left <= LATE",
+               "how much is left is an estimate, and exactly so much is worth neither more nor less"),
     Equivalent("borders",
                "count > 1 and (not (size >= least * count and units >= count))",
                "not (size >= least * count and units >= count)",

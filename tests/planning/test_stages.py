@@ -27,6 +27,8 @@ from workbench.executors.planning.memory.storage import StoragePiece
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.schedule import Schedule
 from workbench.executors.planning.shares import Shares
+from workbench.framework.op.record import Cost
+from workbench.graph.ssa import Node
 
 OPTIONS: dict[str, tuple[int, dict[str, Any]]] = {
     "one device": (1, {}),
@@ -250,3 +252,15 @@ def test_pieces_that_lie_side_by_side_make_room_for_a_larger_one(ends: tuple[int
 def test_what_lies_in_the_scope_has_no_place_in_an_arena() -> None:
     pieces = [StoragePiece(0, 64, name, 0, 1, frozenset({0})) for name in ("w", "")]
     assert assign_offsets(pieces, 2, reuse=False) == Offsets((0, 0), {0: 64, 1: 0})
+
+
+def test_two_threads_are_of_use_on_one_processor_while_an_op_waits_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schedule_module, "processors", lambda: 1)
+    long, other = (Node("tanh", (0,), [], [], {}, 0) for _ in range(2))
+    costs = dict.fromkeys((long, other), Cost(flops=1e9, bytes=0))
+    share = partial(schedule_module.shared_schedule, [long, other], {}, costs, 2)
+    shared = share(native={long})
+    assert shared is not None and set(shared.thread.values()) == {0, 1}
+    assert share(native={long, other}) is None, "kernels only keep a processor busy"

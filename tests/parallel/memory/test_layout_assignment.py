@@ -92,3 +92,16 @@ def test_calls_of_numpy_write_in_their_own_order() -> None:
     axes = [0, 2, 1, 3]
     _, plan = run(attention(axes, axes))
     assert len(copied(plan)) == 4
+
+
+@pytest.mark.usefixtures("tape")
+def test_where_results_take_over_nothing_all_are_written_row_by_row() -> None:
+    """As `keep_temporaries` and `enable_inplace` promise: every value in an array of its own, in its own order."""
+    layouts = []
+    for in_place in (True, False):
+        build_strategy = static.BuildStrategy()
+        build_strategy.enable_inplace = in_place
+        exe = attention([0, 2, 1, 3], [0, 2, 1, 3]).parallel(1, build_strategy=build_strategy)
+        exe.run([], feed={"x": X})
+        layouts.append(exe.inspection.last.plan.memory.layouts)
+    assert layouts[0] and not layouts[1]

@@ -7,6 +7,7 @@ until the end of a step, has a place of its own.
 from __future__ import annotations
 
 from bisect import bisect, insort
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,12 +52,10 @@ class PiecesInOrder:
             nbytes_of: bytes of every piece.
         """
         offsets, sizes = [0] * self._count, dict.fromkeys(range(devices), 0)
-        rooms: dict[tuple[int, int], _Room] = {}
+        rooms: defaultdict[tuple[int, int], _Room] = defaultdict(_Room)
         for number, piece, room_of in self._pieces:
             nbytes = aligned(nbytes_of[number])
-            room = None if room_of is None else rooms.get(room_of)
-            if room is None and room_of is not None:
-                room = rooms[room_of] = _Room()
+            room = None if room_of is None else rooms[room_of]
             offset = None if room is None else room.take(nbytes, piece.first)
             if offset is None:
                 offset = sizes[piece.place]
