@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import sys
 import types
 import warnings
@@ -11,6 +12,7 @@ from array import array
 from collections import ChainMap, UserDict, deque
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, ref
 
@@ -338,3 +340,33 @@ def test_hooks_of_leaves_see_recorded_gradients() -> None:
     handle.remove()
     assert step(x).tolist() == [20.0, 40.0]
     assert step.captures == 2
+
+
+_RELATIVE = {
+    "from . import settings": "settings.factor",
+    "from .settings import factor": "factor",
+    "from ..outer import settings": "settings.factor",
+    "from ..outer.settings import factor": "factor",
+}
+
+
+@pytest.mark.parametrize("line", _RELATIVE)
+def test_modules_of_the_own_package_are_followed(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = tmp_path / "package_of_a_test" / "outer"
+    inner.mkdir(parents=True)
+    for folder in (inner, inner.parent):
+        (folder / "__init__.py").touch()
+    (inner / "settings.py").write_text("factor = 2.0\n")
+    (inner / "code.py").write_text(f"def scaled(x):\n    {line}\n    return x * {_RELATIVE[line]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        code = importlib.import_module("package_of_a_test.outer.code")
+        settings = importlib.import_module("package_of_a_test.outer.settings")
+        captured, x = wb.jit.capture(code.scaled), wb.to_tensor(np.ones(2, np.float32))
+        assert captured(x).numpy().tolist() == [2.0, 2.0]
+        settings.factor = 5.0
+        with pytest.warns(Notice):
+            assert captured(x).numpy().tolist() == [5.0, 5.0]
+    finally:
+        for name in [name for name in sys.modules if name.startswith("package_of_a_test")]:
+            del sys.modules[name]

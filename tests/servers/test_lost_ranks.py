@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from tests.servers.job import free_endpoints, launched, results_in
+from workbench.parallel.launch import starter
+from workbench.parallel.launch.variables import ServerRoles
 
 pytestmark = pytest.mark.processes
 
@@ -156,3 +158,27 @@ def test_a_killed_server_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path
     assert job.returncode == 0, said
     steps = round((1 - results_in(tmp_path)["trainer0"]["w"][0]) / 0.3)
     assert steps >= 6  # two at least were answered before it was killed, four after
+
+
+def _started(room: Path, script: str, trainers: int, servers: int) -> int:
+    return starter.Starter(room, ["sh", "-c", script], ServerRoles(trainers, servers), restarts=2).run()
+
+
+def test_a_trainer_that_breaks_down_after_its_end_is_not_started_again(tmp_path: Path) -> None:
+    """As where a library fails while its interpreter goes: what it trained has been applied."""
+    script = f"echo started >> {tmp_path}/starts; touch {tmp_path}/ended.0; kill -SEGV $$"
+    assert _started(tmp_path, script, 1, 0) == 128 + signal.SIGSEGV
+    assert (tmp_path / "starts").read_text().split() == ["started"]
+
+
+def test_who_does_not_end_when_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starter, "GRACE", 0.5)
+    before = signal.getsignal(signal.SIGTERM)
+    script = (
+        'trap "" TERM; [ "$WORKBENCH_RANK" = 0 ] && exit 3; n=0; while [ $n -lt 300 ]; do sleep 0.1; n=$((n+1)); done'
+    )
+    try:
+        begin = time.monotonic()
+        assert _started(tmp_path, script, 1, 1) == 3 and time.monotonic() - begin < 20
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -332,6 +332,8 @@ def test_f15_how_much_is_merged_is_a_matter_of_asynchronous_trainers(mode: str) 
         strategy.set_trainer_runtime_config(given)
         strategy.get_trainer_runtime_config().apply()
         assert list(get_flags([*before]).values()) == [7, 9, False]
+        getattr(StrategyFactory, f"create_{mode}_strategy")().get_trainer_runtime_config().apply()
+        assert list(get_flags([*before]).values()) == [7, 9, False], "what nobody gave stays as it was set"
     finally:
         set_flags(before)
     others = StrategyFactory.create_sync_strategy()

@@ -57,15 +57,34 @@ def test_what_is_written_between_comparison_and_joining_stays(monkeypatch: pytes
     tensor.set(model.value("fc_1.w_0"))  # parted, and equal still
     other = model.value("fc_1.w_0") + np.float32(1)
 
-    def written_first(buckets: Any, *rest: Any) -> None:
+    def written_first(buckets: Any, *rest: Any) -> bool:
         if tensor.bucket in buckets:
             tensor.set(other)
-        share(buckets, *rest)
+        return share(buckets, *rest)
 
     monkeypatch.setattr(one_memory, "share_memory", written_first)
     exe.run([], feed=batch(16))
     assert memories(exe, 2) == 2
     assert np.abs(tensor.numpy() - model.value("fc_1.w_0")).max() > 0.5
+
+
+@pytest.mark.parametrize("refused", range(3))
+def test_where_one_slot_cannot_be_joined_none_stays_so_alone(monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+    """Of parameters, their state and the rate: what was written meanwhile is written again, the same."""
+    share, asked = one_memory.share_memory, []
+
+    def written_first(buckets: Any, *rest: Any) -> bool:
+        asked.append(buckets)
+        if len(asked) == refused + 1:
+            written = buckets[1].tensors[0]
+            written.set(written.numpy().copy())
+        return share(buckets, *rest)
+
+    monkeypatch.setattr(one_memory, "share_memory", written_first)
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    assert len(asked) == refused + 4 and in_one(model, exe, 2) == {v.name for v in model.main.persistables()}
 
 
 def test_what_each_device_computes_for_itself_is_its_own() -> None:

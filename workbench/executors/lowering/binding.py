@@ -200,8 +200,7 @@ def _replicated(plan: Plan, replicas: Replicas, in_kernels: bool, by_user: Colle
     """Which replicas are equal, now that they lie where they should; looked up anew if one was written meanwhile."""
     while True:
         replicated = ReplicatedValues(plan, replicas.find, in_kernels)
-        arrange_replicas(plan, replicas, replicated, by_user)
-        if replicated.still_holds():
+        if arrange_replicas(plan, replicas, replicated, by_user) and replicated.still_holds():
             return replicated
 
 

@@ -22,11 +22,14 @@ Together = list[tuple[Sequence[Bucket], Sequence[int]]]
 """Buckets of all devices, in device order, that are to lie in one memory; writes to each when they were compared."""
 
 
-def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValues, given: Collection[str]) -> None:
+def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValues, given: Collection[str]) -> bool:
     """Have the replicas a plan keeps equal lie in one memory, and others that it writes in memory of their own.
 
     Args:
         given: persistable variables that somebody feeds.
+
+    Returns:
+        whether all of it was done; where one was written meanwhile, some of them lie together and others do not.
     """
     written = _written(plan, replicas)
     numbers = set(map(id, written))
@@ -41,8 +44,8 @@ def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValue
     for tensor in written:
         if id(tensor) not in kept:
             tensor.part()
-    for buckets, writes in together:
-        share_memory(buckets, writes, replicas.scopes[0].root)
+    root = replicas.scopes[0].root
+    return all(share_memory(buckets, writes, root) for buckets, writes in together)
 
 
 def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:

@@ -13,8 +13,9 @@ _SUITING = {"strides": [1, 1], "dilations": [1, 1], "groups": 1, "data_format": 
 class Winograd:
     """Marks convolutions, and their backward ops, whose kernels may add up pixels before they multiply.
 
-    Products are then fewer than half as many, of sums of pixels and of weights. Results differ in rounding: they are as
-    close to the exact ones as others, but other bits. Where it is quicker is known when shapes are.
+    Products are then fewer than half as many, of sums of pixels and of weights. Results differ in rounding: against
+    the largest pixels and results they are as close to the exact ones as others, but a small result beside large pixels
+    loses digits. Where it is quicker is known when shapes are.
     """
 
     name = "winograd"

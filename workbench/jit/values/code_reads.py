@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator, Sequence
+from importlib.util import resolve_name
 from types import CodeType
 from typing import NamedTuple
 
@@ -114,9 +115,13 @@ def _entry_named(steps: Sequence[dis.Instruction]) -> str | None:
 
 
 def imported(code: CodeType, package: str | None) -> Iterator[str]:
-    """Modules that code imports, by what they may be called in full."""
-    for step in dis.get_instructions(code):
-        if step.opname == "IMPORT_NAME":
-            yield step.argval
-            if package:
-                yield f"{package}.{step.argval}"
+    """Modules that code imports, by their full names; of what it takes from one, those that may be modules, too."""
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for level, names, step in zip(steps, steps[1:], steps[2:], strict=False):
+        if step.opname != "IMPORT_NAME":
+            continue
+        name = step.argval
+        if level.argval and package:  # `from ..name import …`
+            name = resolve_name("." * level.argval + name, package)
+        yield name
+        yield from (f"{name}.{each}" for each in names.argval or ())

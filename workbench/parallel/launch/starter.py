@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from workbench.errors import Unavailable
+from workbench.parallel.launch.job import GRACE
 from workbench.parallel.launch.room import ENDING, SETTING, Doorway
 from workbench.parallel.launch.variables import ServerRoles
 from workbench.runtime.standing import STARTS
@@ -89,7 +90,9 @@ class Starter:
 
     def _comes_again(self, rank: int) -> bool:
         """Start a process that was killed again, if it is to be; tell of it."""
-        if self._is_ending or self.is_left() or (self._room / ENDING).exists():
+        if self._is_ending or self.is_left() or (self._room / ENDING).exists() or not self._room.is_dir():
+            return False
+        if (self._room / f"ended.{rank}").exists():  # only its interpreter broke down: what it trained is applied
             return False
         name = self._roles.name(rank)
         is_server, what = rank >= self._roles.trainers, "the job ends"
@@ -106,11 +109,19 @@ class Starter:
         return True
 
     def _end(self, number: int = 0, frame: FrameType | None = None) -> None:
-        """Ask all to end."""
+        """Ask all to end; those that have not after a while are killed."""
+        if not self._is_ending:
+            signal.signal(signal.SIGALRM, self._kill)
+            signal.setitimer(signal.ITIMER_REAL, GRACE)
         self._is_ending = True
         for process in [*self._processes.values()]:
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)  # `terminate` would take note of ends that `run` waits for
+
+    def _kill(self, number: int, frame: FrameType | None) -> None:
+        for process in [*self._processes.values()]:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def main() -> int:

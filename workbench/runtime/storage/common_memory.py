@@ -83,21 +83,26 @@ def may_share(buckets: Sequence[Bucket]) -> bool:
     )
 
 
-def share_memory(buckets: Sequence[Bucket], writes: Sequence[int], root: Scope) -> None:
+def share_memory(buckets: Sequence[Bucket], writes: Sequence[int], root: Scope) -> bool:
     """Have buckets of a scope that hold the same bits lie in the memory of the first, and no others with them.
 
     All tensors get another array, also those whose memory stays: what was bound to it is not to write there any more.
 
     Args:
         writes: to each of them, as it was when they were compared; where somebody has written since, nothing is done.
+
+    Returns:
+        whether they lie so now.
     """
     common = buckets[0].common
     if common is not None and common.is_of(buckets):
-        return
+        return True
     for bucket in buckets:
         bucket.part()
     array, common = buckets[0].array, CommonMemory(buckets, root)
     calls = [call for bucket in buckets for call in bucket.lying_in(array, common)]
     written = [partial(ne, bucket.written, [count]) for bucket, count in zip(buckets, writes, strict=True)]
-    in_one_call([*written, moves.happening(), *calls, moves.happening()])
+    if in_one_call([*written, moves.happening(), *calls, moves.happening()]):
+        return False
     give_back_freed(array.nbytes)
+    return True

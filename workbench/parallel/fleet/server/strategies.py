@@ -80,7 +80,8 @@ class TrainerRuntimeConfig:
         if deadline != self._defaults["rpc_deadline"]:
             set_flags({"FLAGS_rpc_deadline": int(deadline)})
         works = ["rpc_deadline", *(_OF_ASYNC if self.mode in (ASYNC, HALF_ASYNC) else ())]
-        set_flags({f"FLAGS_{name}": self.runtime_configs[name] for name in works[1:]})
+        chosen = {name: self.runtime_configs[name] for name in works[1:]}
+        set_flags({f"FLAGS_{name}": value for name, value in chosen.items() if value != self._defaults[name]})
         for name, value in self.runtime_configs.items():
             if name not in works and value != self._defaults[name]:
                 why = _OF_REPEATS if name == "rpc_retry_times" else _OF_QUEUES
