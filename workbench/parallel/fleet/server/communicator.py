@@ -24,7 +24,7 @@ class TrainerCommunicator:
         mode: 1 asynchronous, 2 half asynchronous; in modes 0 (synchronous) and 3 (by changes) steps exchange by
             themselves, whether it runs or not.
         kwargs: accepted for Paddle's sake: the program knows its servers.
-        envs: settings by name, as in `TrainerRuntimeConfig`.
+        envs: settings by name, as in `TrainerRuntimeConfig`; others, such as Paddle's names of barriers, are left out.
 
     Raises:
         InvalidType: no Program. InvalidArgument: another mode, a setting that is none of its kind.
