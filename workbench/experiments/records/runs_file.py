@@ -299,16 +299,29 @@ class RunsFile:
             if self.path.is_dir():
                 raise Unavailable(f"the file of runs {self.path}: it is a folder; choose a file, here or with {PLACE}")
             with in_use():
+                opened = _identity(self.path)
                 db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
                 try:
                     self._settle(db)
                     yield db
                 finally:
-                    db.close()  # rolls back what was not committed
+                    self._close(db, opened)
         except EnforceNotMet:
             raise
         except (sqlite3.Error, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
             raise Unavailable(f"the file of runs {self.path}: {stored.why(error)}") from error
+
+    def _close(self, db: sqlite3.Connection, opened: tuple[int, int] | None) -> None:
+        """Roll back what was not committed, and leave nothing to a file that has come in this one's place meanwhile.
+
+        SQLite keeps the write-ahead log of a file that was renamed or removed while open, and would read it into
+        whatever is at its path by then (https://www.sqlite.org/howtocorrupt.html, section 2.4).
+        """
+        log = self.path.with_name(self.path.name + "-wal")
+        own = _identity(log)
+        db.close()
+        if own is not None and own == _identity(log) and opened is not None and opened != _identity(self.path):
+            log.unlink(missing_ok=True)
 
     def _settle(self, db: sqlite3.Connection) -> None:
         """Check what the file is; make the tables in a new one."""
@@ -343,6 +356,15 @@ class RunsFile:
 
     def __repr__(self) -> str:
         return f"RunsFile({str(self.path)!r})"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at a path, whatever it is called; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _number(db: sqlite3.Connection, query: str) -> int:
