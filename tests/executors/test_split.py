@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -288,6 +289,24 @@ def test_two_batches_of_different_sizes_each_split_by_the_rule(program: Program)
     assert fed.rows == {"x": (2, 3), "y": (1, 1)}
     fed = feed_devices(program, {"x": numbered(4, 3), "y": numbered(12, 1, dtype="int64")}, 2)
     assert fed.rows == {"x": (2, 2), "y": (6, 6)}, "each device has the rows of y that belong to its rows of x"
+
+
+def test_a_row_per_device_that_is_broadcast_is_told_where_one_device_would_refuse_the_batch() -> None:
+    with Built() as apart:
+        _ = static.data("x", [None, 3]) - static.data("y", [None, 3])
+    with Built() as grouped:
+        rows = wb.reshape(static.data("x", [None, 3]), [-1, 3, 3])
+        _ = rows - wb.reshape(static.data("y", [None, 3]), [-1, 1, 3])
+    with Built() as refused:
+        _ = wb.reshape(static.data("x", [None, 3]), [2, 3]) - static.data("y", [None, 3])
+    six, two = numbered(6, 3), numbered(2, 3)
+    with pytest.warns(Notice, match="'x' has 6 rows and 'y' 2, one per device, which is broadcast there: one device"):
+        feed_devices(apart.main, {"x": six, "y": two}, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        feed_devices(grouped.main, {"x": six, "y": two}, 2)
+        feed_devices(apart.main, {"x": two, "y": two}, 2)
+        feed_devices(refused.main, {"x": six, "y": two}, 2)  # no device takes its rows, and the step says so
 
 
 def test_numbers_of_chunks_have_to_agree(program: Program) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from workbench.errors import InvalidArgument, add_line
+from workbench.errors import EnforceNotMet, InvalidArgument, add_line
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.framework.notice import tell
 from workbench.framework.program.program import Program
+from workbench.framework.program.reading.sized_block import SizedBlock
 from workbench.graph.ssa import values_of
 
 T = TypeVar("T")
@@ -47,6 +48,39 @@ def tell_rows_apart(program: Program, rows: Mapping[str, Sequence[int]]) -> None
                 "together are on different devices; feed batches of one size, or a list of dicts, one per device"
             )
             return
+    _tell_broadcast(program, rows)
+
+
+def _tell_broadcast(program: Program, rows: Mapping[str, Sequence[int]]) -> None:
+    """Say so if every device takes its rows, and one device would refuse them all.
+
+    Of 6 rows and 2 two devices get 3 and 1 each: added up, the one is broadcast, as in Paddle's ParallelExecutor.
+    """
+    free = _free(program, rows)
+    ones = [name for name, sizes in free.items() if len(sizes) > 1 and set(sizes) == {1}]
+    more = [name for name, sizes in free.items() if max(sizes, default=0) > 1]
+    if not ones or not more:
+        return
+    if _refusal(program, {name: sum(sizes) for name, sizes in free.items()}) is None:
+        return
+    if any(_refusal(program, dict(zip(free, sizes, strict=True))) for sizes in zip(*free.values(), strict=True)):
+        return  # the step says so itself
+    first, other = more[0], ones[0]
+    tell(
+        f"{first!r} has {sum(free[first])} rows and {other!r} {len(free[other])}, one per device, which is broadcast "
+        "there: one device would refuse them; feed batches of one size, or a list of dicts, one per device"
+    )
+
+
+def _refusal(program: Program, rows: Mapping[str, int]) -> EnforceNotMet | None:
+    """What an op says where feeds have so many rows."""
+    block = program.global_block()
+    specs = {name: block.spec(name) for name in rows}
+    try:
+        SizedBlock(block, {name: spec.with_shape((rows[name], *spec.shape[1:])) for name, spec in specs.items()})
+    except EnforceNotMet as error:
+        return error
+    return None
 
 
 def _free(program: Program, rows: Mapping[str, T]) -> dict[str, T]:
