@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.servers.test_modes import GRADIENT, START, dense_model, job, sgd
 from workbench.config import override
-from workbench.errors import PeerTimeout
+from workbench.errors import NotFound, PeerTimeout
 from workbench.fluid.communicator import Communicator
 from workbench.framework.values.rows import Rows
 from workbench.parallel.fleet.server.strategies import ASYNC
@@ -215,6 +215,23 @@ def test_f10_all_gradients_of_a_half_asynchronous_trainer_are_at_the_servers_whe
             trainer.step()
     require_held(scopes, 8)
     assert len(handed) == 8
+
+
+@pytest.mark.usefixtures("_static")
+def test_a_program_that_is_run_in_order_has_one_exchange_for_all_its_steps() -> None:
+    before, split = {*threading.enumerate()}, {"runtime_split_send_recv": True, "half_async": True}
+    with (
+        override(executor="reference"),
+        job(lambda: dense_model(sgd), False, **split) as ((trainer,), scopes),
+    ):
+        trainer.step()
+        with pytest.raises(NotFound):
+            trainer.step(fetch="nobody")  # discarded behind the exchange
+        trainer.step()
+        senders = [t for t in {*threading.enumerate()} - before if t.name == "workbench-servers"]
+        trainer.executor.close()
+    assert len(senders) == 1
+    require_held(scopes, 2)
 
 
 @pytest.mark.usefixtures("_static")

@@ -1,4 +1,4 @@
-"""The programs that an Executor has compiled: each in its newest version, for each scope."""
+"""The programs that an Executor has compiled, or prepared to run in order: each in its newest version, for each scope."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.planning.cache import Cache
 from workbench.framework.program.program import Program
+from workbench.framework.program.remote import runnable
 from workbench.framework.values.place import Place
 from workbench.runtime.storage.scope import Scope
 
@@ -26,14 +27,35 @@ class CompiledPrograms:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._scopes: Cache[_OfScope] = Cache(_SCOPES)
+        self._in_order: Cache[tuple[int, Program]] = Cache(_PROGRAMS)
 
     def get(self, program: Program, scope: Scope) -> CompiledProgram:
         """The program as it is now, compiled for values in this scope."""
         return self._scopes.get(scope, lambda: _OfScope(self._place, scope)).get(program)
 
+    def in_order(self, program: Program, scope: Scope) -> Program:
+        """What is run op by op of the program as it is now: itself, unless it exchanges values with servers.
+
+        Then it is the same at every step, for its exchange knows of the step before, and may have a thread.
+        """
+        key = program.uid, scope
+        version, runs = self._in_order.get(key, lambda: _prepared(program), lambda entry: entry[1] is not program)
+        if version != program.version:
+            self._in_order.forget(key)
+            _, runs = self._in_order.get(key, lambda: _prepared(program), lambda entry: entry[1] is not program)
+        return runs
+
     def clear(self) -> None:
         """Forget everything."""
         self._scopes.clear()
+        self._in_order.clear()
+
+
+def _prepared(program: Program) -> tuple[int, Program]:
+    version, runs = program.version, runnable(program)
+    if runs is not program:
+        runs.lr_schedulers = program.lr_schedulers
+    return version, runs
 
 
 class _OfScope:

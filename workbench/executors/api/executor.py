@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.reading.order import is_startup
-from workbench.framework.program.remote import Service, runnable, service_of
+from workbench.framework.program.remote import Service, service_of
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.devices import require_gpu
@@ -175,10 +176,11 @@ class Executor(InnerNames):
             return []
         require_time()
         refuse_in_mid_step(scope)
-        program = runnable(program)
-        pruned, feed, names = pruned_program(program, self._as_dict(feed, fetch_list, program), fetch_list, use_prune)
-        arrays = check_feed(pruned, feed)
-        return run_in_order(pruned, scope, arrays, names, self.place.index, partial(to_user, return_numpy=return_numpy))
+        runs = self._programs.in_order(program, scope)
+        pruned, feed, names = pruned_program(runs, self._as_dict(feed, fetch_list, runs), fetch_list, use_prune)
+        arrays, give = check_feed(pruned, feed), partial(to_user, return_numpy=return_numpy)
+        with nullcontext() if runs is program else scope.in_use():  # an exchange takes one step after the other
+            return run_in_order(pruned, scope, arrays, names, self.place.index, give)
 
     def _run_beside(
         self, scope: Scope, whole: Engine, feed: Feed, fetch_list: Any, return_numpy: bool, prune: bool
