@@ -1,4 +1,4 @@
-"""The programs that an Executor has compiled, or prepared to run in order: each in its newest version, for each scope."""
+"""The programs of an Executor, compiled or prepared to run in order: each in its newest version, for each scope."""
 
 from __future__ import annotations
 

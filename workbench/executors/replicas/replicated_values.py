@@ -71,7 +71,7 @@ class ReplicatedValues:
         """Each device has done its whole update: they may have had rates of their own."""
         if node in self.shards:
             for bucket in (self.buckets(node) or {}).values():
-                bucket.written[0] += 1
+                bucket.noting_write()()
 
     def writes_of(self, bucket: Bucket) -> int:
         """How often a member of a bucket had been written when devices were compared."""

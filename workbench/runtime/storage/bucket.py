@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
+from operator import setitem
 from typing import Any
 
 import numpy as np
 
 from workbench.runtime.storage.freed import give_back_freed
-from workbench.runtime.storage.tensor import LoDTensor
+from workbench.runtime.storage.tensor import LoDTensor, number_of_write
 from workbench.runtime.undisturbed import Call
 
 ALIGN = 64  # bytes
@@ -23,7 +24,7 @@ class Bucket:
         array: all of it, flat; tensors, views: the members and where each of them lies.
         counter: one word, how often all members were changed together: compiled kernels count there, too.
         words: the same, to be read and written quickly.
-        written: the only item counts how often a single one was; C functions compare and set it.
+        written: the only item is another number after every write of a single one; C functions compare and set it.
         common: the memory it shares with other buckets (`runtime.storage.common_memory`), None if it is its own.
         parted: how often it had to leave such memory.
     """
@@ -53,6 +54,10 @@ class Bucket:
     def writes(self) -> int:
         """What `written` holds."""
         return self.written[0]
+
+    def noting_write(self) -> Call:
+        """What tells that a single member is written, or all that one device has of them, as a C function."""
+        return partial(setitem, self.written, 0, number_of_write())
 
     def _views_of(self, array: np.ndarray) -> list[np.ndarray]:
         """Where the members lie in an array like this one; new views every time."""

@@ -7,6 +7,7 @@ Only a change of shape or dtype takes a new array, and moves `generation` on.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from operator import setitem
@@ -38,6 +39,12 @@ class _Moves:
 
 
 moves = _Moves()
+_STEPS = 1 << 40  # more than a bucket ever counts
+number_of_write: Callable[[], int] = itertools.count(_STEPS, _STEPS).__next__
+"""A number that no other write has, and that steps counted on from another one do not come to.
+
+So writers who have seen the same number before do not leave the same one behind.
+"""
 
 
 class LoDTensor:
@@ -53,7 +60,7 @@ class LoDTensor:
         is_fixed: others look at the storage, too, so that it is not moved into a bucket.
         is_seen: others write to the storage, too, so that no other variable may share its memory.
         generation: moves on whenever `array` is replaced by another one.
-        version: moves on after every change of the value.
+        version: another number after every change of the value.
     """
 
     __slots__ = ("_version", "array", "bucket", "generation", "is_fixed", "is_seen")
@@ -109,7 +116,7 @@ class LoDTensor:
             self.bucket.part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
-        return self._replacing(new, None, self.version + 1)
+        return self._replacing(new, None, number_of_write())
 
     def setting(self, new: Any) -> list[Call]:
         """The same, but where there is no storage to copy into a copy becomes it."""
@@ -117,7 +124,7 @@ class LoDTensor:
             self.bucket.part_between_steps()
         if self.holds(new):
             return [partial(setitem, self.array, ..., new), *self.counting()]
-        return self._replacing(np.array(new), None, self.version + 1)
+        return self._replacing(np.array(new), None, number_of_write())
 
     def patching(self, rows: Any, values: Any) -> list[Call]:
         """What gives some rows new values, in the same way."""
@@ -135,11 +142,9 @@ class LoDTensor:
         return [partial(setattr, self, "array", array), partial(setattr, self, "generation", self.generation + 1)]
 
     def counting(self) -> list[Call]:
-        """What moves the version on, in the same way."""
-        counted = partial(setattr, self, "_version", self._version + 1)
-        if self.bucket is None:
-            return [counted]
-        return [counted, partial(setitem, self.bucket.written, 0, self.bucket.written[0] + 1)]
+        """What changes the version, in the same way."""
+        counted = partial(setattr, self, "_version", number_of_write())
+        return [counted] if self.bucket is None else [counted, self.bucket.noting_write()]
 
     def move_to(self, storage: Any, bucket: Any) -> None:
         """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps."""
