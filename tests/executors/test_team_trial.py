@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from workbench.executors.running.team_trial import TeamTrial
+from workbench.executors.running.team_trial import TeamTrial, TeamTrials
 
 Times = Callable[[int, bool], int]  # of the step of this number, run together or not
 TURNS, TRIAL = 6, 12
@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 def ways(steps: int, times: Times) -> list[bool]:
     """Whether each step was run by a team."""
-    trial, run = TeamTrial(), []
+    trial, run = TeamTrial(TeamTrials()), []
     for number in range(steps):
         run.append(trial.together)
         trial.begin(1000)
@@ -145,7 +145,7 @@ def test_of_steps_of_seconds_one_in_a_hundred_is_a_trial() -> None:
 
 def test_steps_that_somebody_watches_do_not_count() -> None:
     """They end without having begun."""
-    trial = TeamTrial()
+    trial = TeamTrial(TeamTrials())
     for _ in range(3):
         trial.end(100)
     assert trial.together
@@ -158,10 +158,54 @@ def test_steps_that_somebody_watches_do_not_count() -> None:
 
 
 def test_a_step_that_fails_does_not_count() -> None:
-    trial = TeamTrial()
+    trial = TeamTrial(TeamTrials())
     for turn in range(1 + TRIAL):
         if trial.together:
             trial.begin(0)  # and it does not end
         trial.begin(1000)
         trial.end(1000 + (50 if trial.together else 100))
         assert turn < TRIAL or trial.together
+
+
+class Shapes:
+    """Plans of one engine that take turns; a step of each takes so long alone and with a team."""
+
+    def __init__(self, *times: tuple[int, int]) -> None:
+        self.trials, self.times = TeamTrials(), times
+        self.each = [TeamTrial(self.trials) for _ in times]
+
+    def round(self, *numbers: int) -> list[bool]:
+        """A step of each, or of those that are named: whether a team has run it."""
+        run = []
+        for number in numbers or range(len(self.each)):
+            trial = self.each[number]
+            run.append(trial.together)
+            trial.begin(0)
+            trial.end(self.times[number][trial.together])
+        return run
+
+
+def test_of_many_plans_one_is_tried_at_a_time() -> None:
+    shapes = Shapes(*[(100 + n, 50 + n) for n in range(20)])
+    rounds = [shapes.round() for _ in range(1 + TRIAL)]
+    assert all(sum(not way for way in ways) <= 1 for ways in rounds)
+    assert sum(not way for ways in rounds for way in ways) == TURNS
+
+
+def test_plans_that_were_not_tried_go_by_what_came_of_the_last_trial() -> None:
+    shapes = Shapes((50, 100), (500, 1000), (1000, 500))
+    for _ in range(1 + TRIAL):
+        first = shapes.round()
+    assert first[1:] == [True, True] and shapes.round() == [False, False, False]
+    assert not TeamTrial(shapes.trials).together
+    for _ in range(5 * TRIAL):
+        last = shapes.round()
+    assert last == [False, False, True]  # each as it turned out, once it had its own
+
+
+def test_a_trial_whose_plan_is_not_run_any_more_does_not_keep_others_waiting() -> None:
+    shapes = Shapes((50, 100), (50, 100))
+    shapes.round()
+    assert shapes.round() == [True, True] and shapes.round(0) == [False]
+    run = [way for _ in range(600) for way in shapes.round(1)]
+    assert all(run[:500]) and sum(run[500:540]) < 20

@@ -20,7 +20,7 @@ from workbench.executors.lowering.tape import team
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning import schedule, shares
 from workbench.executors.profiling.sums import op_types
-from workbench.executors.running.team_trial import TeamTrial
+from workbench.executors.running.team_trial import TeamTrial, TeamTrials
 from workbench.runtime.native import library
 
 
@@ -284,7 +284,7 @@ class Clock:
     """A step that takes so long with a team, and so long without."""
 
     def __init__(self, together: int, alone: int) -> None:
-        self.trial, self.times = TeamTrial(), (alone, together)
+        self.trial, self.times = TeamTrial(TeamTrials()), (alone, together)
 
     def run(self, steps: int) -> int:
         """How many of the steps were run by a team."""

@@ -6,6 +6,9 @@ trial lets the two ways take turns, so that both meet the same neighbours, and o
 make steps longer, never shorter. One thread is chosen unless a team is clearly quicker, and what has been chosen is
 kept unless the other way is clearly quicker.
 
+An engine tries one of its plans at a time. What came of that holds for the others, too, until it is their turn: where
+shapes change from step to step, few steps are run the slower way to find out.
+
 Short steps take many turns, the first of which only warms caches up. Of a long step no turn is to be in vain: one of
 each way is enough where the chosen one is by far the quicker, and two where it is by far the slower, for then a
 neighbour may have been at work.
@@ -19,18 +22,50 @@ _CLEARLY = 0.95  # of the time of the other way: a team that is chosen first
 _MORE_CLEARLY = 0.9  # a way that takes the place of the chosen one
 _BY_FAR = 0.75
 _LONG, _LONGEST_OF_LONG = 50_000_000, 128  # nanoseconds of a step; steps between trials of such
+_PATIENCE = 512  # steps of others, after which a trial is over whose plan is not run any more
+
+
+class TeamTrials:
+    """Of the plans of one engine, of which one is tried at a time.
+
+    Attributes:
+        outcome: of the last trial, whether a team runs the steps of plans that have not been tried; None before it.
+    """
+
+    def __init__(self) -> None:
+        self.outcome: bool | None = None
+        self._under_way: TeamTrial | None = None
+        self._waited = 0  # steps since the trial under way went on
+
+    def admit(self, trial: TeamTrial) -> bool:
+        """Whether a trial that is due goes on, or may begin."""
+        is_new = self._under_way is not trial
+        if is_new and self._under_way is not None and self._waited < _PATIENCE:
+            self._waited += 1
+            return False
+        self._under_way, self._waited = trial, 0
+        return True
+
+    def end(self, outcome: bool) -> None:
+        """The trial under way has come to an end."""
+        self.outcome, self._under_way = outcome, None
 
 
 class TeamTrial:
     """Of the steps of one binding. The first step warms memory up; the first trial comes behind it.
 
+    Args:
+        trials: of all bindings of its engine.
+
     Attributes:
         together: which way the next step is to be run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trials: TeamTrials) -> None:
+        self._trials = trials
         self.together = self._is_chosen = True
-        self._is_settled = False
+        self._is_settled = self._is_tried = False  # by another's trial or its own; by its own
+        self._adopt()
         self._begun: int | None = None
         self._took: tuple[list[int], list[int]] = [], []  # in the trial under way, alone and together
         self._until, self._steps = _FIRST, 1  # between trials, until the next one
@@ -55,10 +90,19 @@ class TeamTrial:
         if self._steps:
             self._steps -= 1
             return
+        if not self._trials.admit(self):
+            self._adopt()
+            return
         self._took[self.together].append(now - begun)
         self.together = not self.together
         if self.together is self._is_chosen:  # each way has had as many turns
             self._judge()
+
+    def _adopt(self) -> None:
+        """Another one is tried: go by what came of the last trial, unless this one has had its own."""
+        if not self._is_tried and self._trials.outcome is not None:
+            self._is_chosen, self._is_settled = self._trials.outcome, True
+        self._took, self.together = ([], []), self._is_chosen
 
     def _judge(self) -> None:
         """Choose a way, if the turns so far are enough."""
@@ -85,5 +129,6 @@ class TeamTrial:
         elif other < _MORE_CLEARLY * chosen:
             self._is_chosen = not before
         self._until = min(2 * self._until, longest) if self._is_settled and self._is_chosen is before else _FIRST
-        self._is_settled = True
+        self._is_settled = self._is_tried = True
         self._took, self._steps, self.together = ([], []), self._until, self._is_chosen
+        self._trials.end(self._is_chosen)

@@ -24,6 +24,7 @@ from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec
 from workbench.executors.running.step.bound_step import BoundStep
 from workbench.executors.running.step.state import StepState
+from workbench.executors.running.team_trial import TeamTrials
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
 from workbench.graph.settings import Settings
@@ -81,7 +82,7 @@ class StepCache:
         self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
         self._newest: _Found | None = None
         self._last: FeedPlan | None = None
-        self._open = OpenBindings()
+        self._open, self._trials = OpenBindings(), TeamTrials()
         weakref.finalize(self, self._plans.leaving(number)).atexit = False
 
     @property
@@ -150,7 +151,7 @@ class StepCache:
         binding = self._filled_in(key, fetches, fed) if is_new else None
         if binding is None:
             binding = self._bound_anew(key, fetches, fed, observed)
-        step = BoundStep(binding, self._training, self._spec.loss_name)
+        step = BoundStep(binding, self._training, self._spec.loss_name, self._trials)
         if not observed:
             self._plans.bind(key, step)
         return step

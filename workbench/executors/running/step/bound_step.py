@@ -12,7 +12,7 @@ import numpy as np
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.thread_program import ThreadProgram
-from workbench.executors.running.team_trial import TeamTrial
+from workbench.executors.running.team_trial import TeamTrial, TeamTrials
 from workbench.executors.running.transaction import explain
 from workbench.executors.running.watching.telltales import Telltales
 from workbench.executors.running.watching.watch import Watching
@@ -37,6 +37,7 @@ class BoundStep:
 
     Args:
         training: the devices depend on each other. loss: the variable that is trained, None to look at all fetches.
+        trials: of the teams of an engine's steps.
 
     Attributes:
         collector: of the fetches. watching: what observers have prepared.
@@ -45,13 +46,13 @@ class BoundStep:
         team: whether threads that share nodes are of use, None where there are none; alone: what is run without them.
     """
 
-    def __init__(self, binding: Binding, training: bool, loss: str | None) -> None:
+    def __init__(self, binding: Binding, training: bool, loss: str | None, trials: TeamTrials) -> None:
         self.binding, self._loss = binding, loss
         self.collector = Collector(binding, training)
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
         self.has_run = self.is_open = False
-        self.team = TeamTrial() if binding.has_team else None
+        self.team = TeamTrial(trials) if binding.has_team else None
         self.alone = LedPrograms(binding.led(binding.speculative), binding.led(binding.commit))
         self._is_native = all(program.is_native for program in binding.speculative)
         run = binding.pool.run
