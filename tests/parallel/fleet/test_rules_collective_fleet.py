@@ -1,4 +1,4 @@
-"""F-1 … F-6: fleets without servers, in one process (what takes several is in tests/processes/test_fleet.py)."""
+"""F-1 … F-6: fleets without servers, in one process (what takes several is in tests/processes/fleet/test_fleet.py)."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""F-10 … F-15: fleets with parameter servers, in one process (several: tests/processes/test_fleet.py)."""
+"""F-10 … F-15: fleets with parameter servers, in one process (several: tests/processes/fleet/test_fleet.py)."""
 
 import warnings
 from pathlib import Path

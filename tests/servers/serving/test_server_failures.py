@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.servers.loopback import ENDPOINT, Loopback, Silence
-from tests.servers.test_server import ASYNC, joined
+from tests.servers.serving.test_server import ASYNC, joined
 from workbench.checkpoint.files import write_tensors
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.parallel.servers.serving import server as servers

@@ -15,7 +15,7 @@ from tests.processes.ranks import ROOT, ending_with_us, require_mpi
 
 pytestmark = pytest.mark.processes
 
-PROGRAMS = Path(__file__).with_name("fleets")
+PROGRAMS = Path(__file__).with_name("programs")
 LIMIT = 120  # seconds on a machine that is busy
 
 

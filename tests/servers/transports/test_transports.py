@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.processes.ranks import run_ranks
-from tests.servers import contract
+from tests.servers.transports import contract
 from workbench.errors import InvalidArgument, PeerFailed, Unavailable
 from workbench.parallel.servers.transports.credentials import Credentials, credentials, is_loopback
 from workbench.parallel.servers.transports.grpc_transport import GrpcConnection, GrpcListener
@@ -74,7 +74,7 @@ def test_what_comes_cut_or_makes_no_sense_over_mpi_is_refused_and_the_next_messa
         """
         import numpy as np
         from mpi4py import MPI
-        from tests.servers import contract
+        from tests.servers.transports import contract
         from workbench.parallel.servers.transports import mpi_transport
         from workbench.runtime.servers.messages import Message, encoded, encoded_head
 
@@ -106,7 +106,7 @@ def test_an_interrupt_anywhere_in_a_long_message_leaves_the_next_one_whole() -> 
         import sys
         import numpy as np
         from mpi4py import MPI
-        from tests.servers import contract
+        from tests.servers.transports import contract
         from workbench.parallel.servers.transports import buffers
         from workbench.parallel.servers.transports import mpi_transport
         from workbench.runtime.servers.messages import Message
@@ -160,7 +160,7 @@ def test_long_messages_of_one_machine_lie_in_memory_that_is_free_again_when_nobo
         import mmap, os, struct
         import numpy as np
         from mpi4py import MPI
-        from tests.servers import contract
+        from tests.servers.transports import contract
         from workbench.parallel.servers.transports.mpi_transport import MpiConnection, MpiListener
         from workbench.runtime.servers.messages import Message
 
@@ -214,8 +214,8 @@ def test_mpi_keeps_the_contract() -> None:
     job = run_ranks(
         """
         from mpi4py import MPI
-        from tests.servers import contract
-        from tests.servers.contract import know_each_other
+        from tests.servers.transports import contract
+        from tests.servers.transports.contract import know_each_other
         from workbench.parallel.servers.transports.mpi_transport import MpiConnection, MpiListener
 
         def over_mpi():

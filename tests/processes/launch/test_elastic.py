@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.test_launch import launch
+from tests.processes.launch.test_launch import launch
 from tests.processes.trainer_steps import STEPS
 from workbench.parallel.launch.mpiexec import launcher_path
 from workbench.parallel.launch.options import LaunchOptions

@@ -13,8 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.processes.launch.test_launch import none_left
 from tests.processes.ranks import require_mpi
-from tests.processes.test_launch import none_left
 from workbench import distributed as dist
 from workbench.errors import InvalidArgument, InvalidType, Unavailable
 from workbench.framework.notice import Notice

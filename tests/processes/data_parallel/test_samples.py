@@ -13,7 +13,7 @@ import pytest
 from tests.processes.ranks import require_mpi
 
 SAMPLES = Path(__file__).with_name("samples")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LIMIT = 150  # seconds on a machine that is busy
 
 SPAWNED, LAUNCHED = "    dist.spawn(train, nprocs=2)\n", "    # train()\n"
