@@ -210,6 +210,8 @@ def test_a_page_without_a_kernel_says_so_and_how_to_go_on(page: Busy, lab_server
     os.kill(again.kernel.value("os.getpid()"), signal.SIGKILL)
     says_so(again, "The kernel died and was started again.")
     again.kernel.stop()
+    again.page.evaluate("notebookPanel().sessionContext.shutdown()")
+    says_so(again, "The kernel was shut down.")
 
 
 def says_so(busy: Busy, words: str) -> None:

@@ -38,8 +38,10 @@ export class Presence {
     this.every = null;
     this.kernel = model.widget_manager?.kernel ?? null;
     this.told = (_, status) => ENDED[status] && this.end(ENDED[status]); // JupyterLab says "restarting" of both kinds first
+    this.gone = () => this.lost === ENDED.dead || this.end(ENDED.terminating); // of a shutdown JupyterLab says no status
     this.unplugged = () => this.lose(SILENT);
     this.kernel?.statusChanged?.connect(this.told);
+    this.kernel?.disposed?.connect(this.gone);
     model.on("comm_live_update", this.unplugged);
     this.timer = setInterval(() => this.look(), LOOK_MS);
   }
@@ -47,6 +49,7 @@ export class Presence {
   close() {
     clearInterval(this.timer);
     this.kernel?.statusChanged?.disconnect(this.told);
+    this.kernel?.disposed?.disconnect(this.gone);
     this.model.off("comm_live_update", this.unplugged);
   }
 
