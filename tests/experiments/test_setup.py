@@ -95,6 +95,9 @@ def test_batches_of_the_users_own(dataset: Any, tmp_path: Path) -> None:
     assert len(history(setup_of(model, batches), tmp_path)) == 6
     with pytest.raises(wb.errors.InvalidArgument, match="batch_size needs a DataLoader or a dataset"):
         setup_of(model, iter(batches), batch_size=8).start(record=False)
+    for listed in batches, [dict(zip(("x", "label"), batch, strict=True)) for batch in batches]:
+        with pytest.raises(wb.errors.InvalidArgument, match=r"they are batches already: 'x' is \[8, 5\] in the first"):
+            setup_of(model, listed, batch_size=8).start(record=False)
     sampled = DataLoader(dataset, batch_sampler=[[0, 1], [2, 3]])
     with pytest.raises(wb.errors.InvalidArgument, match="come from a batch_sampler"):
         setup_of(model, sampled, batch_size=8).start(record=False)

@@ -18,6 +18,7 @@ from workbench.executors.api.compiled import CompiledProgram
 from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.experiments.run import Run
+from workbench.experiments.training.loops.batches import feed_names, feed_of
 from workbench.experiments.training.train import labels_of, train
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -125,8 +126,23 @@ class Setup:
                 return data
             if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
                 raise InvalidArgument(f"batch_size needs a DataLoader or a dataset, got {type(data).__name__}")
+            if isinstance(data, list | tuple) and data:
+                self._require_samples(data[0])
             return DataLoader(data, batch_size=self.batch_size, shuffle=True, drop_last=True, seed=self.seed or 0)
         return data.again(self.batch_size, self.seed)
+
+    def _require_samples(self, first: Any) -> None:
+        """What `batch_size` puts together has one dimension less than what is fed."""
+        block, names = self.program.global_block(), feed_names(self.program)
+        if not isinstance(first, Mapping | list | tuple) or len(first) != len(names):
+            return
+        for name, value in feed_of(first, names).items():
+            variable = block.vars.get(name)
+            if variable is not None and np.ndim(value) == len(variable.shape) > 0:
+                raise InvalidArgument(
+                    f"batch_size={self.batch_size} puts elements of the data together, and they are batches already: "
+                    f"{name!r} is {list(np.shape(value))} in the first one\n  leave batch_size out, or give samples"
+                )
 
     def valid_loader(self) -> Any:
         """Batches of the validation data, in order; None if there are none."""
