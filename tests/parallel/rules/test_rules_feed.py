@@ -1,6 +1,6 @@
 """ParallelExecutor: feeds, and inference graphs with some devices idle (rules X-10 … X-19, X-27, X-30 … X-32).
 
-`tests/executors/test_split.py` has the rules of the splitter alone; here they are seen from outside.
+`tests/executors/feeding/test_split.py` has the rules of the splitter alone; here they are seen from outside.
 """
 
 from typing import Any

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.executors.mid_step import MID_STEP, Trained, states_after
+from tests.executors.running.mid_step import MID_STEP, Trained, states_after
 from tests.parallel.models import batch, classifier
 from tests.parallel.observe import costly_ops, held
 from workbench import events, static
@@ -146,7 +146,7 @@ def in_processes() -> dict[str, dict[str, dict[str, Any]]]:
     """By trigger and phase, what a process told of it."""
     told: dict[str, dict[str, dict[str, Any]]] = {}
     for trigger in ("FORK", "EXIT"):
-        command = [sys.executable, "-m", "tests.executors.step_in_process", trigger]
+        command = [sys.executable, "-m", "tests.executors.running.step_in_process", trigger]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -86,7 +86,7 @@ def test_wrong_grids_run_nothing(file: Path) -> None:
 
 CODE = """
 from pathlib import Path
-from tests.experiments import test_sweep
+from tests.experiments.launch import test_sweep
 test_sweep.wb.enable_static()
 print("begun", flush=True)
 print(len(test_sweep.swept(Path({file!r}), {{"batch_size": [8, 10]}}, early_stop={stop}).runs))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.experiments.test_resume import dataset, drawing, saving
+from tests.experiments.training.test_resume import dataset, drawing, saving
 from tests.parallel.models import Model, build, devices
 from workbench import static
 from workbench.checkpoint.files import read_tensors, write_tensors

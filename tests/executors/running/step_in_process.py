@@ -1,6 +1,6 @@
 """A process that forks, or ends, while another thread is in some phase of a step; it prints what became of that.
 
-    python -m tests.executors.step_in_process FORK|EXIT
+    python -m tests.executors.running.step_in_process FORK|EXIT
 
 One line of JSON for every phase. What ends is a child of its own for every phase; the modules are loaded only once.
 """
@@ -17,7 +17,7 @@ from typing import Any
 OVER: list[Any] = []
 atexit.register(lambda: [tell() for tell in OVER])  # first registered, last called: when the end has come
 
-from tests.executors.mid_step import MID_STEP, Trained, states_after  # noqa: E402
+from tests.executors.running.mid_step import MID_STEP, Trained, states_after  # noqa: E402
 from workbench.errors import EnforceNotMet  # noqa: E402
 from workbench.executors.running.step.state import Phase  # noqa: E402
 from workbench.executors.running.transaction import Broken  # noqa: E402

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.experiments.test_restoring import plateau
-from tests.experiments.test_resume import drawing
-from tests.experiments.test_validation import held_out, trained
+from tests.experiments.training.test_restoring import plateau
+from tests.experiments.training.test_resume import drawing
+from tests.experiments.training.test_validation import held_out, trained
 from workbench import static
 from workbench.checkpoint.files import read_tensors, write_tensors
 from workbench.experiments import ModelCheckpoint, Run, runs
@@ -215,7 +215,7 @@ def test_a_folder_that_takes_no_checkpoint_ends_no_run(tmp_path: Path, place: st
 
 
 def test_a_nan_metric_and_checkpoints_go_together(tmp_path: Path) -> None:
-    from tests.experiments.test_restoring import feeds
+    from tests.experiments.training.test_restoring import feeds
 
     run = trained(plateau(), feeds(1), epochs=2, lr_step="epoch", scope=static.Scope(), checkpoints=tmp_path)
     assert run.wait(60).state == "done" and names(tmp_path) == ["last.checkpoint"]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.experiments.test_restoring import batches, everything, executor
-from tests.experiments.test_resume import dataset, drawing, saving
+from tests.experiments.training.test_restoring import batches, everything, executor
+from tests.experiments.training.test_resume import dataset, drawing, saving
 from tests.parallel.models import Model, build
 from workbench import static
 from workbench.experiments import Run, runs, setup
