@@ -1,6 +1,7 @@
 """Random numbers of recorded functions go on from where they were kept, and begin anew with a seed."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.framework.notice import Notice
+from workbench.framework.values.random_state import RandomState
 
 F = wb.nn.functional
 X = np.ones((8, 64), np.float32)
@@ -108,6 +110,22 @@ def test_dynamic_mode_goes_on_beside_it() -> None:
     wb.set_rng_state(state)
     assert wb.get_rng_state() == state
     assert (wb.rand([3]).tolist(), drawn(function, 1), wb.rand([3]).tolist()) == expected
+
+
+@pytest.mark.parametrize("order", ["seed drawn steps series", "seed drawn series steps", "seed drawn steps"])
+def test_a_state_from_a_file_and_of_an_earlier_version_is_gone_on_from(order: str, tmp_path: Path) -> None:
+    wb.seed(5)
+    function = captured(1)
+    drawn(function, 2)
+    wb.rand([3])
+    (state,) = wb.get_rng_state()
+    expected = wb.rand([3]).tolist(), drawn(function, 2), drawn(captured(1), 1)
+    wb.save([tuple(getattr(state, name) for name in order.split())], str(tmp_path / "state"))
+    wb.set_rng_state(wb.load(str(tmp_path / "state")))
+    assert (wb.rand([3]).tolist(), drawn(function, 2), drawn(captured(1), 1)) == expected
+    wb.set_rng_state([RandomState(5, 0)])  # the first version; the recorded function begins anew
+    wb.rand([3])
+    assert wb.rand([3]).tolist() == expected[0]
 
 
 def test_no_device_draws_twice_where_two_recordings_take_turns() -> None:

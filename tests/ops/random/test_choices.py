@@ -73,5 +73,7 @@ def test_random_numbers_go_on_from_where_they_were_kept() -> None:
     assert wb.rand([3]).tolist() != first
     wb.set_rng_state(state)
     assert wb.rand([3]).tolist() == first
-    with pytest.raises(InvalidArgument, match="get_rng_state"):
-        wb.set_rng_state([7])
+    for wrong in ([7], [(7, -1)], [(7, 1, 2, 3)], [(7, 1, ((0, 1 << 80),))], [state[0], state[0]]):
+        with pytest.raises(InvalidArgument, match="get_rng_state"):
+            wb.set_rng_state(wrong)
+    assert wb.get_rng_state()[0].drawn == state[0].drawn + 1  # nothing of these was set
