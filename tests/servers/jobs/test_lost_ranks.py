@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import socket
+import subprocess
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.servers.job import free_endpoints, launched, results_in
 from workbench.parallel.launch import starter
+from workbench.parallel.launch.rank import run_in_job
+from workbench.parallel.launch.room import SETTING
 from workbench.parallel.launch.variables import ServerRoles
 
 pytestmark = pytest.mark.processes
@@ -161,7 +168,13 @@ def test_a_killed_server_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path
 
 
 def _started(room: Path, script: str, trainers: int, servers: int) -> int:
-    return starter.Starter(room, ["sh", "-c", script], ServerRoles(trainers, servers), restarts=2).run()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    try:
+        return starter.Starter(room, ["sh", "-c", script], ServerRoles(trainers, servers), restarts=2).run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_trainer_that_breaks_down_after_its_end_is_not_started_again(tmp_path: Path) -> None:
@@ -173,12 +186,33 @@ def test_a_trainer_that_breaks_down_after_its_end_is_not_started_again(tmp_path:
 
 def test_who_does_not_end_when_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starter, "GRACE", 0.5)
-    before = signal.getsignal(signal.SIGTERM)
     script = (
         'trap "" TERM; [ "$WORKBENCH_RANK" = 0 ] && exit 3; n=0; while [ $n -lt 300 ]; do sleep 0.1; n=$((n+1)); done'
     )
-    try:
-        begin = time.monotonic()
-        assert _started(tmp_path, script, 1, 1) == 3 and time.monotonic() - begin < 20
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    begin = time.monotonic()
+    assert _started(tmp_path, script, 1, 1) == 3 and time.monotonic() - begin < 20
+
+
+def test_who_is_just_being_started_when_all_are_to_end_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    class AskedMeanwhile(subprocess.Popen[bytes]):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            super().__init__(*given, **more)
+            started.append(self.pid)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(starter, "GRACE", 100.0)
+    monkeypatch.setattr(subprocess, "Popen", AskedMeanwhile)
+    script = f"n=0; while [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done; touch {tmp_path}/came_to_its_end"
+    assert _started(tmp_path, script, 1, 1) == 128 + signal.SIGTERM
+    assert len(started) == 1 and not (tmp_path / "came_to_its_end").exists()
+
+
+def test_who_comes_when_its_job_is_over_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTING, json.dumps({"room": str(tmp_path / "gone"), "host": socket.gethostname()}))
+    monkeypatch.setenv(starter.RANK, "1")
+    with pytest.raises(SystemExit, match="process 1 does not begin"):
+        run_in_job(lambda door: pytest.fail("it has begun"))

@@ -40,12 +40,15 @@ def run_in_job(task: Callable[[Doorway | None], None]) -> None:
     """Set this process up as one of a job, and do `task`.
 
     Raises:
-        SystemExit: it failed; what it raised has been printed, and told to whoever started the job.
+        SystemExit: it failed; what it raised has been printed, and told to whoever started the job. Or that one has
+            gone while this process was started.
     """
     job = json.loads(os.environ.pop(SETTING))
     own, told = os.environ.pop(RANK, ""), mpi_standing()  # what scripts start in turn has other numbers
     rank = int(own) if own else told.rank if told else None
     door = doorway(job, rank) if rank is not None else None
+    if own and door is None:
+        raise SystemExit(f"process {own} does not begin: its job, of the folder {job['room']}, is over")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpiexec does not say when its stdin ends
     if door is not None:
         door.enter()

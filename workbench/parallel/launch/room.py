@@ -136,14 +136,14 @@ class Doorway:
 
     def enter(self) -> None:
         """Print into the pipes, tell the process id, and end when whoever started the job has ended."""
-        for number, stream in ((1, "out"), (2, "err")):
-            file = os.open(self.path / f"{stream}.{self.rank}", os.O_WRONLY)
-            os.dup2(file, number)
-            os.close(file)
-        self._write("started", str(os.getpid()))
         alive = os.open(self.path / "alive", os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(alive, True)
         threading.Thread(target=self._end_with, args=(alive,), name="workbench-end-with-launcher", daemon=True).start()
+        for number, stream in ((1, "out"), (2, "err")):
+            file = os.open(self.path / f"{stream}.{self.rank}", os.O_WRONLY)  # waits for ever where nobody reads
+            os.dup2(file, number)
+            os.close(file)
+        self._write("started", str(os.getpid()))
 
     def tell_ready(self) -> None:
         """Leave word that the script begins."""

@@ -65,10 +65,16 @@ class Starter:
         return os.getppid() != self._launcher
 
     def run(self) -> int:
-        """Return when all processes have ended: the exit status of the first that failed, else 0."""
+        """Return when all processes have ended: the exit status of the first that failed, else 0.
+
+        It is that of SIGTERM where this came before all were started.
+        """
         signal.signal(signal.SIGTERM, self._end)
         status = 0
         for number in range(len(self._starts)):
+            if self._is_ending:
+                status = 128 + signal.SIGTERM
+                break
             self._start(number)
         while self._processes:
             pid, ended = os.wait()
@@ -85,8 +91,10 @@ class Starter:
 
     def _start(self, rank: int) -> None:
         told = {RANK: str(rank), STARTS: str(self._starts[rank])}
-        self._processes[rank] = subprocess.Popen(self._command, env=os.environ | told)
+        process = self._processes[rank] = subprocess.Popen(self._command, env=os.environ | told)
         self._starts[rank] += 1
+        if self._is_ending:  # asked while it was being started, which had not been noted yet
+            _signal(process, signal.SIGTERM)
 
     def _comes_again(self, rank: int) -> bool:
         """Start a process that was killed again, if it is to be; tell of it."""
@@ -115,13 +123,17 @@ class Starter:
             signal.setitimer(signal.ITIMER_REAL, GRACE)
         self._is_ending = True
         for process in [*self._processes.values()]:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGTERM)  # `terminate` would take note of ends that `run` waits for
+            _signal(process, signal.SIGTERM)
 
     def _kill(self, number: int, frame: FrameType | None) -> None:
         for process in [*self._processes.values()]:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    """Unlike `send_signal`, which would take note of ends that `run` waits for."""
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, number)
 
 
 def main() -> int:
