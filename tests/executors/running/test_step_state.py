@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,10 +20,11 @@ from tests.parallel.models import batch, classifier
 from tests.parallel.observe import costly_ops, held
 from workbench import events, static
 from workbench.config import override
-from workbench.errors import InvalidArgument, PreconditionNotMet, Unavailable
+from workbench.errors import InvalidArgument, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.running import transaction
-from workbench.executors.running.step.state import REACTIONS, Phase, Reaction, Trigger
+from workbench.executors.running.step.open_step import OpenStep
+from workbench.executors.running.step.state import REACTIONS, Phase, Reaction, StepState, Trigger
 from workbench.executors.running.transaction import Broken
 from workbench.framework.program.guard import static_mode
 
@@ -308,3 +311,31 @@ def test_a_step_by_hand_is_not_applied_within_another_one(trained: Trained, phas
         trained.disturbed_in(phase, finish)
     assert len(refused) == 1 and refused[0].startswith("a step of this executor is under way")
     assert trained.state() == states_after(2)[-1]
+
+
+class _AgreedWithout(SimpleNamespace):
+    """Trainers of which this one has given up waiting for a vote that the others agreed in."""
+
+    def begin(self, replicas: Any) -> None: ...
+
+    def compare(self, replicas: Any, step: int) -> None: ...
+
+    def prepare_vote(self) -> None: ...
+
+    def settle(self, error: BaseException) -> None: ...
+
+    def fail(self, error: BaseException) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("is_agreed", "told"), [(True, "in step 2, which was applied;"), (False, "in step 2, after 1 ")]
+)
+def test_an_error_names_its_own_step_where_several_follow_each_other(is_agreed: bool, told: str) -> None:
+    state = StepState()
+    together = OpenStep(cast(Any, _AgreedWithout(is_agreed=is_agreed)), state)
+    together.begin(cast(Any, None), 3)
+    state.counter += 1
+    together.prepare_vote(lambda: operator.iadd(state.counter, 1))
+    error = PeerTimeout("waiting for rank 1")
+    together.close(error)
+    assert state.steps == 1 + is_agreed and str(error).count("in step") == 1 and told in str(error)

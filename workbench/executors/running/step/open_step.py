@@ -96,6 +96,7 @@ class OpenStep:
             undisturbed(partial(self._close, error or Aborted("the step was interrupted")))
 
     def _close(self, error: BaseException) -> None:
+        number = self._state.steps + 1  # of the step it came in
         try:
             if self._apply is not None and self._state.steps == self._before:
                 self._trainers.settle(error)
@@ -103,13 +104,15 @@ class OpenStep:
                     self._apply()
         finally:
             if self.is_open:
-                self._tell_which(error)
+                self._tell_which(error, number)
                 self._trainers.fail(error)
             self.end()
 
-    def _tell_which(self, error: BaseException) -> None:
+    def _tell_which(self, error: BaseException, number: int) -> None:
         """Whoever waited for others reads in which step; those who are told of it do not read it twice."""
         applied = self._state.steps
-        line = f"in step {applied + 1}, after {applied} that {'was' if applied == 1 else 'were'} applied"
+        line = f"in step {number}, after {applied} that {'was' if applied == 1 else 'were'} applied"
+        if applied == number:
+            line = f"in step {number}, which was applied; of those that were to follow none was"
         if isinstance(error, PeerTimeout | PeerFailed) and line not in str(error):
             add_line(error, line)
