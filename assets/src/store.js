@@ -6,6 +6,7 @@ import { decode } from "./messages.js";
 const ANSWER_MS = 30_000;
 const HELLO_MS = 1000; // until the first hello without an answer is said again; then twice as long each time
 const HELLO_MOST_MS = 16_000;
+const ENDED = ["stopped", "done", "failed"];
 
 export class Store {
   constructor(model) {
@@ -14,6 +15,7 @@ export class Store {
     this.state = null; // what holds of it
     this.graph = null;
     this.sample = null;
+    this.sampledRun = null; // whose step that is
     this.fed = null;
     this.chosenFed = null; // what a step was fed that was asked for; shown until the newest is
     this.samples = null;
@@ -133,8 +135,20 @@ export class Store {
     } else if (type in this) {
       if (type === "graph" && !haveSameNodes(this.graph, message)) this.selected = null;
       this[type] = message;
+      if (type === "sample") this.sampledRun = this.state?.run?.id;
     }
     this.tell(type);
+    if (type === "state") this.forgetSteps();
+  }
+
+  // Steps of an earlier run say nothing of one that has ended before any of its own was looked at.
+  forgetSteps() {
+    const run = this.state.run;
+    if (!this.sample || !ENDED.includes(run?.state) || run.id === this.sampledRun) return;
+    if (this.fed?.graph === this.sample.graph) this.fed = null;
+    this.sample = this.samples = null;
+    this.tell("sample");
+    this.tell("samples");
   }
 
   // The kernel is lost, or there again.

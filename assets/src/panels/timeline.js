@@ -143,10 +143,10 @@ class Timeline {
 
   show() {
     const { sample } = this.shown;
-    if (!sample) return;
-    this.empty.element.hidden = true;
-    this.content.hidden = false;
-    for (const tool of this.tools) tool.disabled = false;
+    this.empty.element.hidden = Boolean(sample);
+    this.content.hidden = !sample;
+    for (const tool of this.tools) tool.disabled = !sample;
+    if (!sample) return this.clear();
     this.spans = new Spans(sample, this.store.graph, this.store.state?.subject?.devices);
     this.say();
     this.picture.show(this.spans, lanesOf(this.spans));
@@ -155,6 +155,11 @@ class Timeline {
     for (const kind of KINDS) this.keys[kind].hidden = !this.spans.kinds.includes(kind);
     this.list();
     this.mark(false);
+  }
+
+  clear() {
+    this.spans = null;
+    this.note.textContent = "";
   }
 
   say() {

@@ -18,4 +18,5 @@ def differences(setups: Sequence[Setup | None]) -> list[str]:
 
 
 def _words(name: str, value: object) -> str:
-    return f", {_WORDS[name]} {'as given' if value is None else value}"
+    written = "as given" if value is None else f"{value:.12g}" if isinstance(value, float) else value
+    return f", {_WORDS[name]} {written}"
