@@ -36,6 +36,12 @@ def test_numbers_at_the_axes_are_where_the_values_are() -> None:
     assert texts["1"][0] == pytest.approx(x0, abs=1) and texts["step"][0] == pytest.approx(x1, abs=1)
 
 
+def test_numbers_at_the_axes_are_told_apart() -> None:
+    texts = [text.text or "" for text in chart(1.441 + np.array([0.0, 1e-5, 4e-5])).iter("text")]
+    beside = [float(text) for text in texts if text.startswith("1.44")]
+    assert np.diff(beside) == pytest.approx([2e-5, 2e-5], rel=1e-3)
+
+
 def test_a_run_that_diverged_is_cut_off_and_marked() -> None:
     grown = FALLING * np.where(np.arange(200) > 100, 1e6, 1)
     drawn = chart(FALLING, grown)

@@ -83,13 +83,14 @@ def _where(line: ProfileLine, several: bool) -> list[str]:
 def _totals(events: Sequence[Event]) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Head and rows of every other table."""
     yield (
-        ["collective", "calls", "bytes", "total ms", "max ms", "waited ms", "MB/s"],
-        [[t.kind, f"{t.calls:,}", f"{t.nbytes:,}", _ms(t.total), _ms(t.max), _ms(t.waited), _rate(t.nbytes, t.total)]
+        ["collective", "calls", "bytes", "total µs", "max µs", "waited µs", "MB/s"],
+        [[t.kind, f"{t.calls:,}", f"{t.nbytes:,}", *map(microseconds, (t.total, t.max, t.waited)),
+          _rate(t.nbytes, t.total)]
          for t in traffic(events)],
     )  # fmt: skip
     yield (
-        ["thread", "busy ms", "waiting ms", "idle ms", "idle"],
-        [[f"{t.executor}, thread {t.thread}", _ms(t.busy), _ms(t.waiting), _ms(t.idle),
+        ["thread", "busy µs", "waiting µs", "idle µs", "idle"],
+        [[f"{t.executor}, thread {t.thread}", *map(microseconds, (t.busy, t.waiting, t.idle)),
           _percent(t.idle, t.busy + t.waiting + t.idle)]
          for t in thread_times(events)],
     )  # fmt: skip
@@ -137,10 +138,6 @@ def _columns(head: list[str], rows: list[list[str]]) -> str:
     cells = ([c.ljust(w) if left else c.rjust(w) for c, w, left in zip(line, widths, words)] for line in everything)
     lines = ["  ".join(line).rstrip() for line in cells]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:,.3f}"
 
 
 def microseconds(seconds: float) -> str:

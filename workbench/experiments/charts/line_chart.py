@@ -103,7 +103,7 @@ def _axes(frame: Frame) -> str:
         f'<path d="M{LEFT} {bottom}H{right}{feet}" stroke="currentColor" opacity="0.5" fill="none"/>',
     ]
     text = '<text x="{:.1f}" y="{:.1f}" text-anchor="{}" fill="currentColor" opacity="0.75">{}</text>'
-    parts += [text.format(LEFT - 5, y + 4, "end", _short(n)) for n, y in zip(numbers, frame.y(np.array(rows)))]
+    parts += [text.format(LEFT - 5, y + 4, "end", n) for n, y in zip(told_apart(numbers), frame.y(np.array(rows)))]
     room = right - 40  # the last number also says what is counted
     feet_at = zip(columns, frame.x(np.array(columns)))
     parts += [text.format(x, bottom + 14, "middle", f"{n:,.0f}") for n, x in feet_at if x < room]
@@ -169,6 +169,15 @@ def _decades(values: np.ndarray) -> np.ndarray:
         return np.log10(np.where(values > 0, values, np.nan))
 
 
-def _short(value: float) -> str:
-    text = f"{value:.4g}"
+def told_apart(values: Sequence[float], digits: int = 4) -> list[str]:
+    """Numbers with so many digits, or with as many as it takes to tell them apart."""
+    for enough in range(digits, 17):
+        texts = [_short(value, enough) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _short(value: float, digits: int) -> str:
+    text = f"{value:.{digits}g}"
     return text.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")

@@ -14,7 +14,7 @@ import numpy as np
 from IPython.display import display
 
 from workbench.experiments import Run
-from workbench.experiments.charts.line_chart import ChartLine, line_chart
+from workbench.experiments.charts.line_chart import ChartLine, line_chart, told_apart
 from workbench.experiments.charts.pictures import as_image
 from workbench.notebook.buckets import Buckets
 from workbench.notebook.programs.summary import CODE
@@ -119,6 +119,6 @@ def curve_html(
     drawing = shown(line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT))
     known = np.concatenate([low, high])
     known = known[np.isfinite(known)]
-    said = f"({known.min():.3g} … {known.max():.3g})" if len(known) else "(no number yet)"
+    said = f"({' … '.join(told_apart([known.min(), known.max()], 3))})" if len(known) else "(no number yet)"
     label = f'<span style="{CODE}">{escape(name)} {newest:.4g}</span> <small>{said}</small>'
     return f'<figure style="margin:4px 24px 4px 0"><figcaption>{label}</figcaption>{drawing}</figure>'
