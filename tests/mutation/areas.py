@@ -113,6 +113,8 @@ AREAS = (
         ("split_sizes", "check_feed", "Merger", "Collector", "split_optimize_ops"),
         (
             "tests/executors/feeding/test_split.py",
+            "tests/executors/feeding/test_fed_variables.py",
+            "tests/executors/feeding/test_split_again.py",
             "tests/executors/feeding/test_merge.py",
             "tests/executors/test_messages.py",
             "tests/parallel/rules/test_rules_feed.py",
@@ -231,6 +233,8 @@ AREAS = (
          "FuseAddAct", "build_graph", "hazards"),
         (
             "tests/graph/test_passes.py",
+            "tests/graph/test_collective_passes.py",
+            "tests/graph/test_fused_chains.py",
             "tests/graph/test_rules_g.py",
             "tests/graph/test_check.py",
             "tests/graph/test_pass_results.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.autodiff.small import Built
 from workbench import static
-from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import EnforceNotMet, InvalidForm, PreconditionNotMet
-from workbench.executors.feeding import split
 from workbench.executors.feeding.feed import Feed
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.feeding.split import Splitter, split_sizes
@@ -38,6 +36,8 @@ CEIL = [
     (3, 4, [1, 1, 1]),
     (1, 2, [1]),
 ]
+
+
 FLOOR = [
     (3, 2, [1, 2]),
     (10, 4, [2, 2, 2, 4]),
@@ -46,8 +46,14 @@ FLOOR = [
     (3, 4, [1, 1, 1]),
     (1, 2, [1]),
 ]
+
+
 RULES = st.sampled_from(["floor", "ceil"])
+
+
 SIZES = st.integers(0, 200)
+
+
 DEVICES = st.integers(1, 17)
 
 
@@ -63,24 +69,6 @@ def feed_devices(
     """The feed of a single step."""
     places = [wb.CUDAPlace(i) for i in range(devices)] if gpu else [wb.CPUPlace(i) for i in range(devices)]
     return Splitter(program, places, rule, partial, reads).split(feed)
-
-
-@pytest.fixture(scope="module")
-def program() -> Program:
-    """Data of several kinds, and persistable variables to feed."""
-    with Built() as p:
-        static.data("x", [None, 3], "float32")
-        static.data("y", [None, 1], "int64")
-        static.data("fixed", [4, 1], "float32")
-        static.data("rate", [1], "float32")
-        static.data("scalar", [], "float32")
-        block = p.main.global_block()
-        block.create_var("lr", [1], "float32", persistable=True)
-        block.create_var("w", [4, 2], "float32", persistable=True)
-        block.create_var("number", [], "float32", persistable=True)
-        block.create_var("loss@GRAD", [1], "float32")
-        block.create_var("unchecked", [-1, 3], "float32", is_data=True)
-    return p.main
 
 
 def numbered(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -372,7 +360,7 @@ def test_every_device_is_fed_the_same_names(program: Program) -> None:
 def test_x18_nothing_fed_is_an_error_naming_what_is_read(program: Program, feed: Any) -> None:
     splitter = Splitter(program, static.cpu_places(2), reads=["x"])
     splitter.split({"x": numbered(4, 3)})
-    with pytest.raises(ValueError, match=r"feed 'x' is missing: float32\[\?, 3\]\n  declared at .*test_split\.py"):
+    with pytest.raises(ValueError, match=r"feed 'x' is missing: float32\[\?, 3\]\n  declared at .*conftest\.py"):
         splitter.split(feed)
     fed = feed_devices(program, feed, 2)
     assert (fed.per_device, list(fed.persistable), fed.active, fed.rows) == ([{}, {}], [{}, {}], 2, {})
@@ -388,225 +376,3 @@ def test_one_of_two_feeds_is_missing(program: Program) -> None:
 def test_of_several_missing_feeds_always_the_same_is_named(program: Program) -> None:
     with pytest.raises(ValueError, match="feed 'x' is missing"):
         Splitter(program, static.cpu_places(2), reads=["y", "x"]).split({})
-
-
-# Persistable variables
-
-
-@pytest.mark.parametrize("partial", [False, True])
-def test_x19a_one_row_goes_to_every_device(program: Program, partial: bool) -> None:
-    feed = {"lr": numbered(1) + 5, "number": np.float32(2), "x": numbered(4, 3)}
-    fed = feed_devices(program, feed, 4, partial=partial)
-    assert [d["lr"].tolist() for d in fed.persistable] == [[5]] * 4
-    assert [d["x"].shape for d in fed.per_device] == [(1, 3)] * 4
-    assert all("lr" not in d for d in fed.per_device)
-    assert fed.rows == {"x": (1, 1, 1, 1)}
-
-
-def test_x19a_a_number_goes_to_every_device(program: Program) -> None:
-    fed = feed_devices(program, {"number": np.array(2, np.float32), "lr": 0.5}, 3)
-    assert [(d["number"].shape, d["number"].item(), d["lr"].tolist()) for d in fed.persistable] == [((), 2, [0.5])] * 3
-
-
-def test_x19b_a_row_for_each_device(program: Program) -> None:
-    fed = feed_devices(program, {"lr": np.array([1, 2], np.float32)}, 2)
-    assert [d["lr"].tolist() for d in fed.persistable] == [[1], [2]]
-    fed = feed_devices(program, {"w": numbered(8, 2)}, 2)
-    assert [d["w"].tolist() for d in fed.persistable] == [numbered(8, 2)[:4].tolist(), numbered(8, 2)[4:].tolist()]
-
-
-@pytest.mark.parametrize("partial", [False, True])
-def test_x19c_other_numbers_of_chunks(program: Program, partial: bool) -> None:
-    text = r"its 3 rows make 3 chunks for the 4 devices \(CPU\)\n  expected: 1 chunk for all, or 4, one each"
-    with pytest.raises(PreconditionNotMet, match=text):
-        feed_devices(program, {"lr": numbered(3)}, 4, partial=partial)
-
-
-def test_x19_a_split_that_breaks_a_parameter_says_what_to_do(program: Program) -> None:
-    with pytest.raises(
-        ValueError, match=r"\[2, 2\], after 4 rows were split into 2, 2; it is split as data is: feed a "
-    ):
-        feed_devices(program, {"w": numbered(4, 2)}, 2)
-    fed = feed_devices(program, [{"w": numbered(4, 2)}, {"w": numbered(4, 2) + 1}], 2)
-    assert [d["w"][0, 0] for d in fed.persistable] == [0, 1]
-    assert (fed.per_device, fed.rows) == ([{}, {}], {})
-
-
-def test_idle_devices_get_persistables_of_a_dict_and_none_of_a_list(program: Program) -> None:
-    one = {"x": numbered(2, 3), "lr": numbered(1)}
-    splitter = Splitter(program, static.cpu_places(3), partial=True)
-    for _ in range(2):  # the second time from memory
-        fed = splitter.split(one)
-        assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}] * 3)
-        fed = splitter.split([one, one])
-        assert (fed.active, [set(d) for d in fed.persistable]) == (2, [{"lr"}, {"lr"}, set()])
-
-
-# Inference
-
-
-@pytest.mark.parametrize(("batch", "devices", "rule", "active"), [(1, 2, "floor", 1), (9, 4, "ceil", 3)])
-def test_x31_the_first_devices_run(program: Program, batch: int, devices: int, rule: str, active: int) -> None:
-    fed = feed_devices(program, {"x": numbered(batch, 3)}, devices, rule, partial=True)
-    assert (fed.active, len(fed.per_device)) == (active, active)
-
-
-def test_x31_a_list_may_be_shorter_and_not_longer(program: Program) -> None:
-    one = {"x": numbered(2, 3)}
-    fed = feed_devices(program, [one], 2, partial=True)
-    assert (fed.active, fed.rows) == (1, {"x": (2,)})
-    with pytest.raises(InvalidForm, match=r"3 non-empty dicts .*\n  expected: one dict per device, 2 at most"):
-        feed_devices(program, [one] * 3, 2, partial=True)
-
-
-# The gradient of the loss
-
-
-def test_b11_a_fed_loss_gradient_has_an_entry_per_device(program: Program) -> None:
-    splitter = Splitter(program, static.cpu_places(2), reads=["loss@GRAD"])
-    assert pieces(splitter.split({"loss@GRAD": np.array([1, 2], np.float32)}), "loss@GRAD") == [[1], [2]]
-    assert pieces(splitter.split([{"loss@GRAD": 1.0}, {"loss@GRAD": 2.0}]), "loss@GRAD") == [[1], [2]]
-
-
-@pytest.mark.parametrize(
-    ("feed", "text"),
-    [
-        (None, r"'loss@GRAD' is missing: float32\[1\]; feed an array with one entry for each of the 2 devices"),
-        ({"loss@GRAD": np.ones(1, np.float32)}, "makes 1 chunk, which is less than the 2 devices"),
-        ({"loss@GRAD": np.ones(3, np.float32)}, r"(?s)wrong shape on each device.*\[2\], after 3 rows .* into 1, 2"),
-        ({"loss@GRAD": np.ones(2)}, "wrong dtype on each device"),
-    ],
-)
-def test_b11_a_wrong_one(program: Program, feed: Any, text: str) -> None:
-    with pytest.raises(EnforceNotMet, match=text):
-        feed_devices(program, feed, 2, reads=["loss@GRAD"])
-
-
-# Step after step
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.sampled_from(["float32", "float64"])), max_size=8))
-def test_a_splitter_with_a_memory_feeds_as_one_without(program: Program, steps: list[tuple[int, bool, str]]) -> None:
-    """What was remembered of one batch is never used for another: shape, dtype and form all count."""
-    splitter = Splitter(program, static.cpu_places(3), partial=True, reads=["x"])
-    for rows, listed, dtype in steps:
-        x = numbered(rows, 3, dtype=dtype)
-        feed: Any = [{"x": x}, {"x": x + 1}] if listed else {"x": x}
-        assert outcome(splitter.split, feed) == outcome(
-            Splitter(program, static.cpu_places(3), partial=True).split, feed
-        )
-
-
-def outcome(split: Callable[[Any], Fed], feed: Any) -> Any:
-    try:
-        fed = split(feed)
-    except EnforceNotMet as error:
-        return str(error)
-    return fed.active, fed.rows, pieces(fed, "x")
-
-
-def test_what_is_no_array_is_converted_every_time(program: Program) -> None:
-    """A tensor of another library with an array's shape and dtype is not mistaken for an array."""
-    splitter = Splitter(program, static.cpu_places(2))
-    splitter.split({"x": numbered(4, 3)})
-    fed = splitter.split({"x": ArrayLike()})
-    assert [type(d["x"]) for d in fed.per_device] == [np.ndarray] * 2
-    assert pieces(splitter.split({"rate": [3.0, 4.0]}), "rate") == [[3], [4]]
-    assert pieces(splitter.split({"rate": [5.0, 6.0]}), "rate") == [[5], [6]]
-
-
-class ArrayLike:
-    shape, dtype = (4, 3), np.dtype("float32")
-
-    def numpy(self) -> np.ndarray:
-        return numbered(4, 3)
-
-
-@pytest.mark.parametrize("times", [1, 3])
-def test_tensors_of_dynamic_mode_are_fed_as_they_are(program: Program, times: int) -> None:
-    """Divided or one dict per device, the first time and later: no device gets a copy, and new values are seen."""
-    splitter = Splitter(program, static.cpu_places(2))
-    tensor = Tensor(numbered(4, 3))
-    for _ in range(times):
-        fed = splitter.split({"x": tensor})
-        listed = splitter.split([{"x": tensor}, {"x": numbered(2, 3)}])
-    assert fed.rows == splitter.split({"x": numbered(4, 3)}).rows
-    assert all(np.shares_memory(d["x"], tensor.array) for d in (*fed.per_device, listed.per_device[0]))
-    other = Tensor(numbered(4, 3) + 1)
-    assert pieces(splitter.split({"x": other}), "x") == pieces(splitter.split({"x": other.numpy()}), "x")
-    with pytest.raises(ValueError, match="shape"):
-        splitter.split({"x": Tensor(numbered(4, 2))})
-
-
-def test_rows_are_the_same_object_for_the_same_shapes_and_dtypes_only(program: Program) -> None:
-    """So an engine sees at a glance that its last plan still serves."""
-    splitter = Splitter(program, static.cpu_places(2))
-    forms: list[Any] = [
-        {"x": numbered(4, 3)},
-        {"x": numbered(6, 3)},
-        [{"x": numbered(2, 3)}] * 2,
-        {"unchecked": numbered(4, 3)},
-        {"unchecked": numbered(4, 3, dtype="float64")},
-        {"x": numbered(4, 3), "lr": numbered(1)},
-    ]
-    first = [splitter.split(form).rows for form in forms]
-    assert len(set(map(id, first))) == len(forms)
-    assert all(splitter.split(form).rows is rows for form, rows in zip(forms, first, strict=True))
-
-
-def test_memory_of_shapes_is_bounded(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest are kept: of those that come again and again none is decided twice."""
-    monkeypatch.setattr(split, "_PLANS", 50)
-    splitter = Splitter(program, static.cpu_places(1))
-    for rows in range(200):
-        splitter.split({"x": np.empty((rows, 3), np.float32)})
-    assert len(splitter._plans) == 50
-    kept = {rows: splitter.split({"x": np.empty((rows, 3), np.float32)}).plan for rows in range(150, 200)}
-    again = {rows: splitter.split({"x": np.empty((rows, 3), np.float32)}).plan for rows in range(150, 200)}
-    assert all(again[rows] is plan for rows, plan in kept.items()) and len(set(map(id, kept.values()))) == 50
-
-
-DECIDING = ("fed_variable", "conversion", "check_dtype", "check_shape", "split_sizes")
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda program, x: {"x": x},
-        lambda program, x: [{"x": x[:2]}, {"x": x[2:]}],
-        lambda program, x: {program.global_block().var("x"): x},
-        lambda program, x: {"x": x.tolist()},
-        lambda program, x: {"x": tuple(x.tolist())},
-        lambda program, x: {"x": LoDTensor(x)},
-        lambda program, x: {"x": x, "lr": 0.5, "number": np.float32(3)},
-        lambda program, x: {"x": Other(x)},
-    ],
-)
-def test_a_known_signature_is_fed_without_deciding_again(
-    program: Program, monkeypatch: pytest.MonkeyPatch, form: Callable[[Program, Any], Any]
-) -> None:
-    splitter = Splitter(program, static.cpu_places(2), reads=["x"])
-    first = splitter.split(form(program, numbered(4, 3)))
-    with monkeypatch.context() as patch:
-        for name in DECIDING:
-            patch.setattr(split, name, None)  # nobody may ask
-        fed = splitter.split(form(program, numbered(4, 3) + 1))
-    assert fed.plan is first.plan
-    assert pieces(fed, "x") == pieces(feed_devices(program, {"x": numbered(4, 3) + 1}, 2), "x")
-
-
-def test_a_feed_is_wrapped_twice(program: Program) -> None:
-    """Once so that it stays as it is, once with the plan; all devices look into the same dict."""
-    x = numbered(4, 3)
-    fed = Splitter(program, static.cpu_places(2)).split({"x": x})
-    assert fed.sources[0] is fed.sources[1] and type(fed.sources[0]) is dict and fed.sources[0]["x"] is x
-
-
-class Other:
-    """A tensor of another library."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-
-    def numpy(self) -> np.ndarray:
-        return self.array
