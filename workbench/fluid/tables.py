@@ -18,40 +18,79 @@ CONTROL_FLOW = {
 }
 
 LAYERS = {  # `workbench.fluid.layers`
-    "workbench.builders.fluid.layers": (
-        "cast concat data dropout elementwise_add elementwise_div elementwise_max elementwise_min elementwise_mul "
-        "elementwise_sub fc fill_constant matmul mul pool2d reduce_max reduce_mean reduce_min reduce_sum reshape scale "
-        "softmax split squeeze sums unsqueeze"
+    "workbench.builders.fluid.layers": "data dropout fc group_norm matmul mul softmax",
+    "workbench.builders.fluid.activations": (
+        "brelu gelu hard_shrink hard_sigmoid hard_swish leaky_relu log_softmax maxout mish prelu relu6 selu soft_relu "
+        "softplus softshrink swish thresholded_relu"
+    ),
+    "workbench.builders.fluid.comparing": (
+        "equal greater_equal greater_than increment less_equal less_than logical_and logical_not logical_or "
+        "logical_xor not_equal"
+    ),
+    "workbench.builders.fluid.creation": (
+        "assign diag eye fill_constant fill_constant_batch_size_like full_like gaussian_random "
+        "gaussian_random_batch_size_like linspace ones ones_like range uniform_random uniform_random_batch_size_like "
+        "zeros zeros_like"
+    ),
+    "workbench.builders.fluid.elementwise": (
+        "cast clip clip_by_norm elementwise_add elementwise_div elementwise_floordiv elementwise_max elementwise_min "
+        "elementwise_mod elementwise_mul elementwise_pow elementwise_sub mean pow reduce_all reduce_any reduce_max "
+        "reduce_mean reduce_min reduce_prod reduce_sum scale sign sum sums"
+    ),
+    "workbench.builders.fluid.images": (
+        "adaptive_pool2d adaptive_pool3d affine_channel image_resize image_resize_short lrn pixel_shuffle pool2d "
+        "pool3d resize_bilinear resize_nearest resize_trilinear shuffle_channel"
     ),
     "workbench.builders.fluid.schedules": (
         "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay "
         "piecewise_decay polynomial_decay"
     ),
     "workbench.builders.fluid.labels": "accuracy cross_entropy embedding one_hot topk",
-    "workbench.builders.nn.conv": "conv2d conv2d_transpose",
-    "workbench.builders.nn.norm": "batch_norm layer_norm",
-    "workbench.builders.variables": "create_global_var create_parameter",
-    "workbench.ops.index.gather": "gather",
-    "workbench.ops.index.order.sort": "argsort",
-    "workbench.ops.loss.losses": "mse_loss square_error_cost",
-    "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
-    "workbench.ops.math.arithmetic": "pow",
-    "workbench.ops.math.clip": "clip",
-    "workbench.ops.math.compare": (
-        "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or not_equal where"
+    "workbench.builders.fluid.losses": (
+        "bpr_loss cos_sim huber_loss kldiv_loss l2_normalize label_smooth margin_rank_loss mse_loss rank_loss "
+        "sigmoid_cross_entropy_with_logits smooth_l1"
     ),
-    "workbench.ops.math.reductions.accumulate": "increment sum=add_n",
-    "workbench.ops.math.reductions.extreme": "argmax argmin",
-    "workbench.ops.math.reductions.reduce": "mean",
-    "workbench.ops.math.unary": "abs ceil cos exp floor log round rsqrt sign sin sqrt square",
-    "workbench.ops.nn.activation": "elu gelu sigmoid softplus softsign tanh",
-    "workbench.ops.nn.piecewise": "leaky_relu relu relu6",
-    "workbench.ops.tensor.assign": "assign",
-    "workbench.ops.tensor.creation": "ones ones_like zeros zeros_like",
-    "workbench.ops.tensor.join": "stack unstack",
-    "workbench.ops.tensor.shape": "shape",
-    "workbench.ops.tensor.transpose": "transpose",
-    "workbench.ops.tensor.tile": "expand_as",
+    "workbench.builders.fluid.picking": (
+        "argmax argmin argsort cumsum gather index_select multiplex scatter scatter_nd_add"
+    ),
+    "workbench.builders.fluid.shapes": (
+        "concat crop crop_tensor=crop expand expand_as flatten flip pad pad2d pad_constant_like reshape reverse roll "
+        "split squeeze stack unsqueeze"
+    ),
+    "workbench.dygraph.tensor.views": "nonzero where=nonzero",
+    "workbench.builders.nn.channelwise": "bilinear_tensor_product instance_norm spectral_norm",
+    "workbench.builders.nn.contrastive": "nce",
+    "workbench.builders.nn.conv": "conv2d conv2d_transpose",
+    "workbench.builders.nn.norm": "batch_norm data_norm layer_norm",
+    "workbench.builders.nn.sequences": (
+        "row_conv sequence_concat sequence_conv sequence_enumerate sequence_expand sequence_expand_as "
+        "sequence_first_step sequence_last_step sequence_pad sequence_pool sequence_reshape sequence_reverse "
+        "sequence_scatter sequence_slice sequence_softmax sequence_unpad"
+    ),
+    "workbench.builders.nn.volumes": "conv3d conv3d_transpose",
+    "workbench.builders.variables": "create_global_var create_parameter",
+    "workbench.ops.conv.images.patches": "unfold",
+    "workbench.ops.index.composed.diagonals": "diag_embed",
+    "workbench.ops.index.composed.filling": "scatter_nd shard_index",
+    "workbench.ops.index.coordinates": "gather_nd",
+    "workbench.ops.index.order.order_statistics": "index_sample",
+    "workbench.ops.loss.likelihoods": "dice_loss log_loss npair_loss",
+    "workbench.ops.loss.losses": "square_error_cost",
+    "workbench.ops.loss.softmax": "softmax_with_cross_entropy",
+    "workbench.ops.math.products.matmul": "bmm dot",
+    "workbench.ops.math.reductions.folds": "logsumexp",
+    "workbench.ops.math.trigonometry": "acos asin atan",
+    "workbench.ops.math.unary": "abs ceil cos erf exp floor log log1p reciprocal round rsqrt sin sqrt square",
+    "workbench.ops.nn.activation": "elu logsigmoid=log_sigmoid sigmoid softsign tanh tanh_shrink=tanhshrink",
+    "workbench.ops.nn.composed_activation": "stanh",
+    "workbench.ops.nn.piecewise": "relu",
+    "workbench.ops.tensor.arranged": "rank",
+    "workbench.ops.tensor.join": "unstack",
+    "workbench.ops.tensor.sequence": "sequence_mask",
+    "workbench.ops.tensor.shape": "shape size=numel",
+    "workbench.ops.tensor.slicing": "slice strided_slice",
+    "workbench.ops.tensor.transpose": "t transpose",
+    "workbench.ops.tensor.triangles": "tril triu",
     **CONTROL_FLOW,
 }
 

@@ -91,5 +91,21 @@ CASES = [
         id="test",
         ref=lambda x, **attrs: np.full(x.shape, 1.0),
     ),
+    Case(
+        "uniform_random_batch_size_like",
+        [np.zeros((2, N))],
+        {"shape": [2, 1], "input_dim_idx": 1, "output_dim_idx": 1, "min": -1.0, "max": 3.0},
+        check=within(-1, 3, 1, 4 / 12**0.5),
+        dtypes=("float32",),
+        size0=False,
+    ),
+    Case(
+        "gaussian_random_batch_size_like",
+        [np.zeros((N, 3))],
+        {"shape": [-1, 2], "mean": 1.0, "std": 2.0},
+        check=within(-11, 13, 1, 2),
+        dtypes=("float32",),
+        size0=False,
+    ),
     Case("bernoulli", [np.tile([0.0, 0.3, 1.0], (500, 1))], check=coins, known={}),
 ]

@@ -59,6 +59,13 @@ CASES = [
         id="dtype",
     ),
     Case(
+        "fill_constant_batch_size_like",
+        [X],
+        {"shape": [2, -1], "input_dim_idx": 0, "output_dim_idx": 1, "value": 5, "dtype": "int64"},
+        ref=lambda x, **attrs: np.array([[5] * 3] * 2),
+        size0=[[np.zeros((0, 4))]],
+    ),
+    Case(
         "assign_value",
         [],
         {"values": VALUES, "shape": (2, 3), "dtype": "int32"},
