@@ -1,6 +1,8 @@
 """The command line of `workbench launch`, and what it tells mpiexec and the processes."""
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,25 @@ def test_the_exit_status_tells_a_signal_as_that_of_shells_does(end: str, status:
     said = f"print('YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {end}'); raise SystemExit(9)"
     job = Job([sys.executable, "-c", said], Room(2), JobOutput(2, None), {})
     assert job.wait(60) and job.status == status
+
+
+def test_folders_of_jobs_are_removed_when_nobody_is_left_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rooms = standing, entered, deserted, young = [Room(1) for _ in range(4)]
+    reader = os.open(entered.path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    for room in (entered, deserted, young):  # as if the launcher had been killed
+        os.close(room._alive)
+        room._alive = -1
+    for room in (standing, entered, deserted):
+        os.utime(room.path, (0, 0))
+    Room(1).close()
+    os.close(reader)
+    assert [room.path.exists() for room in rooms] == [True, True, False, True]
+    for room in rooms:
+        room.close()
+    assert not [*tmp_path.iterdir()]
 
 
 def test_rule_d_23_the_variables_of_a_trainer() -> None:

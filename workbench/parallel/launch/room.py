@@ -10,12 +10,13 @@
     ending           all processes were asked to end
 
 The folder belongs to the user alone (mode 0700). On other machines there is none: what processes print there goes
-through mpiexec.
+through mpiexec. Whoever opens the next one on this machine removes those that all have left without a word.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -37,6 +38,8 @@ SETTING = "WORKBENCH_JOB"
 
 
 ENDING = "ending"
+_PREFIX = f"workbench-job-{socket.gethostname()}-"  # others may see the folder, but not who has its pipes open
+_BEGINNING = 60.0  # seconds a folder may be there before somebody has its pipes open
 
 
 class Failure(NamedTuple):
@@ -65,7 +68,8 @@ class Room:
     """
 
     def __init__(self, processes: int, tasks: bool = False) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="workbench-job-"))
+        remove_deserted()
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self.memory = JobMemory()
         self.processes = processes
         names = ["out", "err", *(["task"] if tasks else [])]
@@ -126,6 +130,24 @@ class Room:
             os.close(self._alive)
             self._alive = -1
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_deserted() -> None:
+    """Remove this user's folders that nobody is in: whoever started the job was killed before a process had come."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # somebody else was quicker
+            if path.stat(follow_symlinks=False).st_uid == os.getuid() and _is_deserted(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_deserted(path: Path) -> bool:
+    if time.time() - path.stat().st_mtime < _BEGINNING:
+        return False
+    try:
+        os.close(os.open(path / "alive", os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+    except OSError as error:
+        return error.errno in (errno.ENXIO, errno.ENOENT)  # nobody has the other end, or there is none
+    return False
 
 
 class Doorway:
