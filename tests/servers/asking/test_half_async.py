@@ -144,6 +144,21 @@ def test_a_step_waits_for_room_as_long_as_the_deadline_says(server: _Server, mon
     assert server.pushed == [1, 2]
 
 
+def test_the_thread_ends_when_all_is_delivered_and_the_next_step_begins_anew(server: _Server) -> None:
+    exchange = exchange_of_w()
+    server.opened.set()
+    step(exchange, 1)
+    thread = exchange._thread
+    exchange.settle()
+    assert thread is not None
+    thread.join(LIMIT)
+    assert not thread.is_alive()
+    server.w = np.full(1, 50, np.float32)  # another trainer's
+    assert step(exchange, 2) == 50
+    leave_servers()
+    assert server.pushed == [1, 2]
+
+
 def test_a_discarded_step_is_handed_over_once(server: _Server) -> None:
     exchange = exchange_of_w()
     server.opened.set()
@@ -244,6 +259,9 @@ def test_f13_steps_go_on_while_a_communicator_runs_and_stop_delivers(monkeypatch
         trainer.step()
         assert not communicator.is_running() and not handed
         communicator.start()
+        version = trainer.main.version
+        communicator.start()
+        assert trainer.main.version == version  # what is compiled, and its thread, are those of one start
         assert communicator.is_running() and wb.get_flags([*flags]) == dict.fromkeys(flags, 3)
         for _ in range(4):
             trainer.step()

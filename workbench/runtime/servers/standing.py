@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -102,6 +103,12 @@ def applied(exchanges: Iterable[StepExchange]) -> list[Callable[[], Any]]:
 def when_leaving(leave: Callable[[], None]) -> None:
     """Have `leave()` called when this process tells its servers that it will not come again."""
     _leaving.append(leave)
+
+
+def stay(leave: Callable[[], None]) -> None:
+    """Take back `when_leaving`."""
+    with suppress(ValueError):
+        _leaving.remove(leave)
 
 
 def leave_servers() -> None:

@@ -53,7 +53,7 @@ class TrainerCommunicator:
     def start(self) -> None:
         """Have steps of the program hand over what they push from now on."""
         self._runs = True
-        if self._mode in (ASYNC, HALF_ASYNC):
+        if self._mode in (ASYNC, HALF_ASYNC) and not self._program.attributes.get(IN_BACKGROUND):
             self._program.attributes[IN_BACKGROUND] = True
             self._program.touch()
 

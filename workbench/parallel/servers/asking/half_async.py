@@ -6,6 +6,8 @@ once, and the next one follows when all have answered. A step gets the parameter
 while `FLAGS_communicator_send_queue_size` steps lie ready.
 
 An error is raised in the next step. What could not be delivered is kept, and delivered once, under the number it had.
+The thread ends when somebody waits for all to be delivered; the next step begins with the servers' parameters, and
+another thread.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from workbench.config import FLAG_VALUES
 from workbench.errors import PeerTimeout
 from workbench.framework.values.rows import Rows, concat
 from workbench.parallel.servers.asking.exchange import OncePerStep, Pulled, ServerExchange, Share, nothing_to_see
-from workbench.parallel.servers.asking.links import deadline, when_settling
-from workbench.runtime.servers.standing import when_leaving
+from workbench.parallel.servers.asking.links import deadline, dont_settle, when_settling
+from workbench.runtime.servers.standing import stay, when_leaving
 
 _LOOK = 0.2  # seconds between looks at the keyboard
 _END = 10.0  # seconds that the thread has to end
@@ -75,9 +77,7 @@ class HalfAsyncExchange:
 
     def _hand_over(self, values: Sequence[Any]) -> list[np.ndarray]:
         self.look()
-        if self._pulled is None:
-            self._pulled = self._begin.exchange([])
-        self._run()
+        begun = self._begin.exchange([]) if self._pulled is None else []
         with self._changed:
             self._raise_error()
             if self.is_applied:
@@ -85,11 +85,14 @@ class HalfAsyncExchange:
                 self._raise_error()
                 self._handed.append([_copied(value) for value in values])
                 self.is_applied = False
+                self._run()
                 self._changed.notify_all()
+            if self._pulled is None:
+                self._pulled = begun
             return self._pulled
 
     def settle(self) -> None:
-        """Wait until the servers have all that was handed over.
+        """Wait until the servers have all that was handed over, and end the thread.
 
         Raises:
             PeerTimeout: they take too long. Any other: what the thread has met.
@@ -97,6 +100,10 @@ class HalfAsyncExchange:
         with self._changed:
             self._wait(self._is_delivered)
             self._raise_error()
+            self._thread = self._pulled = None  # the program may never run again
+            dont_settle(self.settle)
+            stay(self._close)
+            self._changed.notify_all()
 
     def _is_delivered(self) -> bool:
         return not self._handed and not self._outgoing
@@ -145,15 +152,19 @@ class HalfAsyncExchange:
     def _take(self) -> bool:
         """Have something to deliver; False if nothing is to be delivered any more."""
         with self._changed:
-            while not self._closes and (self._error is not None or self._is_delivered()):
+            while self._is_needed() and (self._error is not None or self._is_delivered()):
                 self._changed.wait(_LOOK)
-            if self._closes:
+            if not self._is_needed():
                 return False
             if not self._outgoing:
                 most = min(max(1, FLAG_VALUES["FLAGS_communicator_max_merge_var_num"]), len(self._handed))
                 self._outgoing = [self._handed.popleft() for _ in range(most)]
                 self._changed.notify_all()
             return True
+
+    def _is_needed(self) -> bool:
+        """Whether the thread that asks is to go on."""
+        return not self._closes and self._thread is threading.current_thread()
 
     def _merged(self) -> list[Any]:
         columns = enumerate(zip(*self._outgoing, strict=True))
@@ -171,8 +182,8 @@ class HalfAsyncExchange:
                 self._closes = True  # the servers are left next: nothing may begin to go there
                 self._handed.clear()
                 self._changed.notify_all()
-        assert self._thread is not None
-        self._thread.join(_END)
+        if self._thread is not None:
+            self._thread.join(_END)
         if steps:
             warnings.warn(f"the gradients of {steps} steps have not come to the servers: {error}", stacklevel=2)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import numpy as np
 
@@ -136,6 +137,12 @@ def links_to(endpoints: Iterable[str], trainer: int, program: str = "") -> dict[
 def when_settling(settle: Callable[[], None]) -> None:
     """Have `settle()` called before servers write what they hold: it delivers what is still under way to them."""
     _settling.append(settle)
+
+
+def dont_settle(settle: Callable[[], None]) -> None:
+    """Take back `when_settling`."""
+    with suppress(ValueError):
+        _settling.remove(settle)
 
 
 def settle_pushes() -> None:
