@@ -192,6 +192,21 @@ def test_T7_a_scheduler_of_a_trainer_sets_the_rate_at_the_servers() -> None:
         assert np.allclose(trainer.step(), START - (0.1 + 0.05) * GRADIENT, atol=1e-6)
 
 
+def test_T7_a_clip_by_the_norm_of_all_gradients_is_the_servers() -> None:
+    """One block of the server is for two gradients of different shapes."""
+
+    def clipped() -> Any:
+        start = fluid.initializer.NumpyArrayInitializer(START)
+        y = fluid.layers.fc(fluid.data("x", [None, ROWS]), WIDTH, param_attr=fluid.ParamAttr("w", start), bias_attr="b")
+        fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.01)).minimize(fluid.layers.mean(y))
+
+    with job(clipped, True, servers=1) as ((trainer,), _):
+        w, b = trainer.step(), trainer.scope.find_var("b").get_tensor().array
+    share = 0.01 / np.sqrt((GRADIENT**2).sum() + 1 / WIDTH)
+    assert np.allclose(w, START - 0.1 * share * GRADIENT, rtol=0, atol=1e-7)
+    assert np.allclose(b, np.full(WIDTH, -0.1 * share / WIDTH), rtol=1e-5)
+
+
 def test_T12_a_late_gradient_is_corrected() -> None:
     with job(lambda: dense_model(sgd), False, trainers=2, enable_dc_asgd=True) as ((one, two), _):
         first = one.step()

@@ -120,13 +120,23 @@ def _reads(block: Block, name: str) -> bool:
 
 
 def _parameter(block: Block, gradient: str) -> str:
-    """What a block updates: the persistable variable of its last operator that has one."""
-    for op in reversed(block.ops):
+    """What a gradient is for: the persistable variable that the last operator that has one writes.
+
+    A block may be for several gradients, as clipping by their global norm has it: then of the operators whose roles
+    name this one.
+    """
+    own = [op for op in block.ops if any(_is_of(told, gradient) for _, told in op.role_vars)]
+    for op in reversed(own or block.ops):
         for name in op.output_arg_names:
             variable = block.find_var(name)
-            if variable is not None and variable.persistable:
+            if variable is not None and variable.persistable and name != gradient:
                 return name
     raise InvalidArgument(f"the block of gradient {gradient!r} updates no parameter")
+
+
+def _is_of(told: str, gradient: str) -> bool:
+    """Whether trainers call a gradient so."""
+    return told == gradient or told.startswith(gradient + _OF_TRAINER)
 
 
 def updates(
