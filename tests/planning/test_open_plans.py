@@ -303,7 +303,7 @@ def test_a_rule_that_tells_open_sizes_something_else_is_asked_shape_by_shape() -
 def test_what_else_goes_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault in what only runs for open sizes is no reason to plan shape by shape."""
 
-    def close(plan: OpenPlan) -> None:
+    def close(plan: OpenPlan, more: Any) -> None:
         raise AssertionError("a fault")
 
     monkeypatch.setattr(OpenPlan, "close", close)

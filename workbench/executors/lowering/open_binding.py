@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.open_plan import Filled, OpenPlan
 from workbench.executors.planning.plan import Given, Row
-from workbench.executors.planning.sizes.formulas import Formulas, at
+from workbench.executors.planning.sizes.formulas import Formulas
 from workbench.executors.planning.sizes.size import Sizes, number_of
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.graph.ssa import Node
@@ -54,14 +55,14 @@ class OpenBinding:
         self._commit = lowering.programs(form.commit, with_waits=False, apart=self._apart)
         self._writes = ground.writes(form, values)
         self._storage = ground.storage(self._writes)
-        plan.close()
-        self._scratch_ends = {
-            thread: Formulas(plan.sizes, list(dict.fromkeys(scratch.ends)))
-            for thread, scratch in lowering.scratches.items()
-        }
-        self._tapes = [(tape, Formulas(plan.sizes, tape.words)) for tape in lowering.tapes]
+        ends = {thread: list(dict.fromkeys(scratch.ends)) for thread, scratch in lowering.scratches.items()}
+        plan.close([end for own in ends.values() for end in own])
+        self._scratch_ends = {thread: len(own) for thread, own in ends.items()}
+        self._tapes = lowering.tapes
+        self._words = Formulas(plan.sizes, [n for tape in self._tapes for n in (*tape.words, *tape.numbers)])
         self._tape_of = {id(tape): n for n, tape in enumerate(lowering.tapes)}
-        self._pieces = form.memory.storage.pieces
+        pieces = form.memory.storage.pieces
+        self._places = [(unknown, pieces[piece].place) for unknown, piece in plan.addresses.items()]
 
     @property
     def sizes(self) -> Sizes:
@@ -100,7 +101,10 @@ class OpenBinding:
         def programs(lowering: RowLowering) -> tuple[list[ThreadProgram], list[ThreadProgram]]:
             unknowns = self._addresses(filled, arenas, scratch)
             lowering.take(self._lowering.flags, self._lowering.calls_blas)
-            tapes = [_FilledTape(*form, unknowns, lowering, filled.plan.row) for form in self._tapes]
+            tapes = [_FilledTape(form, unknowns) for form in self._tapes]
+            numbers, begin = self._words(unknowns), 0
+            for tape in tapes:
+                begin = tape.write(numbers, begin, lowering, filled.plan.row)
             first, last = (
                 [self._program(lowering, filled, program, thread, tapes) for thread, program in enumerate(phase)]
                 for phase in (self._speculative, self._commit)
@@ -115,12 +119,13 @@ class OpenBinding:
         """All unknowns, with memory where it is."""
         unknowns = list(filled.unknowns)
         begins = {place: address(arena.array(0, (0,), np.uint8)) for place, arena in arenas.items()}
-        for unknown, piece in self._plan.addresses.items():
-            unknowns[unknown] += begins[self._pieces[piece].place]
-        for thread, ends in self._scratch_ends.items():
+        for unknown, place in self._places:
+            unknowns[unknown] += begins[place]
+        ends = iter(filled.more)
+        for thread, count in self._scratch_ends.items():
             room = scratch.setdefault(thread, Scratch())
             room.restart()
-            begin = room((int(ends(unknowns).max(initial=0)),), np.uint8)
+            begin = room((max(islice(ends, count), default=0),), np.uint8)
             unknowns[number_of(self._lowering.scratches[thread].begin)] = address(begin)
         return unknowns
 
@@ -130,7 +135,7 @@ class OpenBinding:
         def segment(piece: Any) -> Segment:
             assert isinstance(piece, Segment)
             tape = tapes[self._tape_of[id(piece.tape)]]
-            return piece.on(tape.tape, address(tape.tape.words), lowering.by_numpy, filled.plan.row, tape.at)
+            return piece.on(tape.tape, address(tape.tape.words), lowering.by_numpy, filled.plan.row, tape.moved)
 
         program = ThreadProgram()
         for unit in form.units:
@@ -148,40 +153,52 @@ class _FilledTape:
     """A tape with its words.
 
     Args:
-        form: with gaps. words: its words. unknowns: of sizes and addresses; where its numbers are is noted there.
-        lowering: writes what fills the gaps. row: the rows of the plan.
+        form: with gaps. unknowns: of sizes and addresses; where its numbers are is noted there.
 
     Attributes:
-        tape: complete.
+        tape: complete once it is written.
     """
 
-    def __init__(
-        self, form: OpenTape, words: Formulas, unknowns: list[int], lowering: RowLowering, row: Callable[[Node], Row]
-    ) -> None:
-        self.tape = Tape(form.kernels)
+    def __init__(self, form: OpenTape, unknowns: list[int]) -> None:
+        self._form, self.tape = form, Tape(form.kernels)
         self.tape.kept = [*form.kept]
-        numbers = np.empty((len(form.numbers) + 1, 16), np.float32)
-        numbers[:-1, 0] = [at(number, unknowns) for number in form.numbers]
-        raw = np.empty(numbers.nbytes + 64, np.uint8)
+        raw = np.empty(64 * len(form.numbers) + 64, np.uint8)
         start = -address(raw) % 64
-        raw[start : start + numbers.nbytes] = numbers.reshape(-1).view(np.uint8)
-        unknowns[number_of(form.begin)] = address(self.tape.keep(raw)) + start
-        filled, pieces, begin = words(unknowns), [], 0
+        self._numbers = self.tape.keep(raw)[start : start + 64 * len(form.numbers)].view(np.float32)[::16]
+        unknowns[number_of(form.begin)] = address(raw) + start
         self._gaps = [gap.at for gap in form.gaps]
         self._longer = [0]  # by how many words what lies behind so many gaps is moved
+
+    def write(self, numbers: np.ndarray, begin: int, lowering: RowLowering, row: Callable[[Node], Row]) -> int:
+        """Write words and numbers, which are there from a place on.
+
+        Args:
+            lowering: writes what fills the gaps. row: the rows of the plan.
+
+        Returns:
+            the place behind them.
+        """
+        form = self._form
+        middle = begin + len(form)
+        end = middle + len(form.numbers)
+        self._numbers[:] = numbers[middle:end]
+        filled, pieces, behind = numbers[begin:middle], [], 0
         for gap in form.gaps:
-            pieces += [filled[begin : gap.at], self._written(row(gap.node), lowering, form)]
+            pieces += [filled[behind : gap.at], self._written(row(gap.node), lowering)]
             self._longer.append(self._longer[-1] + len(pieces[-1]) - 1)
-            begin = gap.at + 1
-        self.tape.words = self.tape.keep(np.concatenate([*pieces, filled[begin:]]) if pieces else filled)
+            behind = gap.at + 1
+        self.tape.words = self.tape.keep(np.concatenate([*pieces, filled[behind:]]) if pieces else filled)
+        return end
 
-    def at(self, word: int) -> int:
-        """Where a word of the form is."""
-        return word + self._longer[bisect_left(self._gaps, word)]
+    def moved(self, words: list[int]) -> list[int]:
+        """Where words of the form are."""
+        if not self._gaps:
+            return words
+        return [word + self._longer[bisect_left(self._gaps, word)] for word in words]
 
-    def _written(self, row: Row, lowering: RowLowering, form: OpenTape) -> np.ndarray:
-        alone = Tape(form.kernels)
-        if not lowering.written(row, form.thread, alone):
+    def _written(self, row: Row, lowering: RowLowering) -> np.ndarray:
+        alone = Tape(self._form.kernels)
+        if not lowering.written(row, self._form.thread, alone):
             raise Unsettled(f"{row.node} does not run in kernels for these sizes")
         self.tape.kept += alone.kept
         self.tape.growing += alone.growing

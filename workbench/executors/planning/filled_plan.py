@@ -20,11 +20,6 @@ from workbench.framework.values.spec import Spec
 from workbench.framework.values.views import Strided
 from workbench.graph.ssa import Node, Value
 
-_SHARED = (
-    "graph", "schedule", "shares", "memory_options", "staged", "feeds", "fetches", "before", "waits", "last_reader",
-    "native",
-)  # fmt: skip
-
 
 class FilledPlan(Plan):
     """The plan for some sizes; what it is made of is worked out when somebody asks.
@@ -40,10 +35,9 @@ class FilledPlan(Plan):
     _roots: dict[int, Root]
 
     def __init__(self, form: PlanForm, numbers: list[int]) -> None:
-        vars(self).update({name: getattr(form.open, name) for name in _SHARED}, _form=form, _numbers=numbers)
-        vars(self).update(_rows={}, _roots={}, updates=form.updates)
         nbytes_of = [numbers[n] for _, n in form.pieces]
-        vars(self)["offsets"] = form.in_order.offsets(nbytes_of, form.open.graph.devices)
+        offsets = form.in_order.offsets(nbytes_of, form.open.graph.devices)
+        vars(self).update(form.shared, _form=form, _numbers=numbers, _rows={}, _roots={}, offsets=offsets)
 
     @cached_property
     def refs(self) -> _FilledRefs:

@@ -74,10 +74,12 @@ class Filled:
 
     Attributes:
         unknowns: by number; where memory begins as bytes from the beginning of the arena.
+        more: numbers the plan was closed with.
     """
 
     plan: FilledPlan
     unknowns: list[int]
+    more: list[int]
 
 
 class OpenPlan:
@@ -123,9 +125,13 @@ class OpenPlan:
             offsets.append(self.sizes.address(ALIGN, Turn(room, piece.first, piece.last)))
         return Offsets(tuple(offsets), dict.fromkeys(range(devices), 0))
 
-    def close(self) -> None:
-        """All decisions have been made, those of the lowering, too: conditions are complete."""
-        self._form = PlanForm(self.plan, self.sizes)
+    def close(self, more: Sequence[Number] = ()) -> None:
+        """All decisions have been made, those of the lowering, too: conditions are complete.
+
+        Args:
+            more: what else is to be worked out for every shape.
+        """
+        self._form = PlanForm(self.plan, self.sizes, more)
 
     def fill(self, given: Given) -> Filled | None:
         """The plan for these feeds; None if it is not the right one for them."""
@@ -134,15 +140,15 @@ class OpenPlan:
         if sizes is None:
             return None
         unknowns = form.conditions.complete(dict(enumerate(sizes)))
-        if not form.conditions.hold(unknowns):
+        numbers = form.numbers_of(unknowns)
+        if numbers is None or not form.is_scheduled_so(numbers, self._num_threads):
             return None
-        numbers = form.numbers(unknowns)
-        if not form.is_scheduled_so(numbers, self._num_threads):
-            return None
-        plan = FilledPlan(form, numbers.tolist())
+        listed = numbers.tolist()
+        plan = FilledPlan(form, listed)
+        offsets = plan.offsets.offsets
         for unknown, piece in self.addresses.items():
-            unknowns[unknown] = plan.offsets.offsets[piece]
-        return Filled(plan, unknowns)
+            unknowns[unknown] = offsets[piece]
+        return Filled(plan, unknowns, [listed[n] for n in form.more])
 
 
 def plan_openly(

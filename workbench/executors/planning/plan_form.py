@@ -18,6 +18,10 @@ from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.op.record import Cost
 from workbench.graph.ssa import Node
 
+_SHARED = (
+    "graph", "schedule", "shares", "memory_options", "staged", "feeds", "fetches", "before", "waits", "last_reader",
+    "native", "updates",
+)  # fmt: skip
 _TIMES = 4.0  # so much more work than in the example, at most: how long a tape runs in one go goes by that
 
 
@@ -50,13 +54,21 @@ class _RefForm(NamedTuple):
 
 
 class PlanForm:
-    """A plan with open sizes, taken apart into numbers and what is made of them."""
+    """A plan with open sizes, taken apart into numbers and what is made of them.
 
-    def __init__(self, plan: Plan, sizes: Sizes) -> None:
+    Args:
+        more: other numbers that are to be worked out with those.
+
+    Attributes:
+        shared: what is the same for all sizes, by its name in the plan.
+    """
+
+    def __init__(self, plan: Plan, sizes: Sizes, more: Sequence[Number] = ()) -> None:
         self.open, self.conditions = plan, Conditions(sizes)
-        self.updates = plan.updates
+        self.shared = {name: getattr(plan, name) for name in _SHARED}
         self.rows = {row.node: row for row in (*plan.rows, *plan.commit)}
         numbers, memory = _Numbers(), plan.memory
+        self._decided = np.array(numbers.all_at(self.conditions.numbers), np.intp)
         self.specs = {v: (numbers.all_at(spec.shape), spec) for v, spec in plan.shapes.specs.items()}
         self.costs = {node: numbers.all_at(cost) for node, cost in plan.shapes.formulas.items()}
         self.pieces = [(piece, numbers.at(piece.nbytes)) for piece in memory.storage.pieces]
@@ -77,6 +89,7 @@ class PlanForm:
             value: (alias.base, numbers.at(alias.seen.offset)) for value, alias in memory.aliases.aliases.items()
         }  # fmt: skip
         self.layouts = {value: numbers.all_at(strides) for value, strides in memory.layouts.items()}
+        self.more = numbers.all_at(more)
         self.numbers = Formulas(sizes, numbers.numbers)
         self._flops, self._moved = (np.array([cost[k] for cost in self.costs.values()], np.intp) for k in (0, 1))
         self._chain = self._longest_chain()
@@ -85,6 +98,11 @@ class PlanForm:
         self._late = np.array(share_of_late(self.costs, late))
         self._calls = np.where(self._native, NATIVE_CALL, CALL)
         self._seconds = float(self._work(self.numbers([u.example for u in sizes.unknowns])).sum())
+
+    def numbers_of(self, unknowns: Sequence[int]) -> np.ndarray | None:
+        """All numbers, None where something was decided otherwise than is right for these unknowns."""
+        numbers = self.numbers(unknowns)
+        return numbers if self.conditions.hold(unknowns, numbers[self._decided]) else None
 
     # Whether the schedule of the example is that of other sizes
 

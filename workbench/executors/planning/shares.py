@@ -112,17 +112,22 @@ def share(
         lateness: how much of its work makes late results, 0 … 1.
     """
     most = available(num_threads)
+    if most == 1:
+        return None
     least = np.minimum(work // BLOCK, moved // LEAST)
-    blocks = np.where(native, np.clip(least, 1, BLOCKS * most), 1).astype(np.intp)
+    blocks = np.where(native, np.maximum(np.minimum(least, BLOCKS * most), 1), 1)
     threads = np.minimum(blocks, most)
-    left = np.where((threads == 1) & (most > 1), lateness, 0) * work
+    undivided = threads == 1
+    left = lateness * work * undivided
     left[left < LATE] = 0
-    calls = float(np.where(native, NATIVE_CALL, CALL).sum())
-    total = float((work / threads + np.where(threads > 1, MEETING * threads, 0)).sum()) + calls
-    total -= _saved_by(left, float((work - left)[threads == 1].sum()) * (most - 1), most)
+    in_kernels = int(np.count_nonzero(native))
+    calls = NATIVE_CALL * in_kernels + CALL * (len(native) - in_kernels)
+    meetings = float(threads.sum()) - float(np.count_nonzero(undivided))
+    total = float((work / threads).sum()) + MEETING * meetings + calls
+    total -= _saved_by(left, float((work - left)[undivided].sum()) * (most - 1), most)
     if total + START > MARGIN * (float(work.sum()) + calls):
         return None
-    return Shared(blocks, left > 0, max(int(threads.max()), 1 + bool(left.any())), total)
+    return Shared(blocks.astype(np.intp), left > 0, max(int(threads.max()), 1 + bool(left.any())), total)
 
 
 def _saved_by(left: np.ndarray, idle: float, threads: int) -> float:

@@ -91,17 +91,18 @@ class Segment:
         table: int,
         by_numpy: Callable[[Row], Sequence[Call]],
         rows: Callable[[Node], Row],
-        at: Callable[[int], int],
+        moved: Callable[[list[int]], list[int]],
     ) -> Segment:
         """The same piece of a tape with other numbers.
 
         Args:
             table: where that is. rows: the rows of its plan; called when somebody asks for them.
-            at: where in it words are, of where they are in this one.
+            moved: where in it words are, of where they are in this one.
         """
         other = _Refilled.__new__(_Refilled)
         other._form, other._rows_of = self.marks, rows
-        other._begin(tape, list(map(at, self._starts)), at(self.end), self.pool, by_numpy)
+        *starts, end = moved([*self._starts, self.end])
+        other._begin(tape, starts, end, self.pool, by_numpy)
         other.settle(table)
         return other
 

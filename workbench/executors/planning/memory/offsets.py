@@ -10,6 +10,7 @@ from bisect import bisect, insort
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from workbench.executors.planning.memory.refs import aligned
 from workbench.executors.planning.memory.request import END
@@ -33,6 +34,15 @@ def assign_offsets(pieces: Sequence[StoragePiece], devices: int, reuse: bool) ->
     return PiecesInOrder(pieces, reuse).offsets([piece.nbytes for piece in pieces], devices)
 
 
+class _Turn(NamedTuple):
+    """A piece, its device, the room it takes turns in, if any, and those there that are not needed any more by then."""
+
+    number: int
+    place: int
+    room: tuple[int, int] | None
+    over: list[int]
+
+
 class PiecesInOrder:
     """Pieces as they are laid out; how large they are may be said later, and more than once.
 
@@ -43,7 +53,13 @@ class PiecesInOrder:
     def __init__(self, pieces: Sequence[StoragePiece], reuse: bool) -> None:
         self._count = len(pieces)
         order = sorted(in_arenas(pieces), key=lambda n: pieces[n].first)
-        self._pieces = [(n, pieces[n], room_for(pieces[n]) if reuse else None) for n in order]
+        held: defaultdict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+        self._turns = [_Turn(n, pieces[n].place, room_for(pieces[n]) if reuse else None, []) for n in order]
+        for count, (number, _, room, over) in enumerate(self._turns):
+            if room is not None:
+                while held[room] and held[room][0][0] < pieces[number].first:
+                    over.append(held[room].pop(0)[2])
+                insort(held[room], (pieces[number].last, count, number))
 
     def offsets(self, nbytes_of: Sequence[int], devices: int) -> Offsets:
         """Where they lie.
@@ -52,16 +68,18 @@ class PiecesInOrder:
             nbytes_of: bytes of every piece.
         """
         offsets, sizes = [0] * self._count, dict.fromkeys(range(devices), 0)
+        taken = {turn.number: aligned(nbytes_of[turn.number]) for turn in self._turns}
         rooms: defaultdict[tuple[int, int], _Room] = defaultdict(_Room)
-        for number, piece, room_of in self._pieces:
-            nbytes = aligned(nbytes_of[number])
-            room = None if room_of is None else rooms[room_of]
-            offset = None if room is None else room.take(nbytes, piece.first)
+        for number, place, room_of, over in self._turns:
+            nbytes, offset = taken[number], None
+            if room_of is not None:
+                room = rooms[room_of]
+                for earlier in over:
+                    room.add(offsets[earlier], taken[earlier])
+                offset = room.take(nbytes)
             if offset is None:
-                offset = sizes[piece.place]
-                sizes[piece.place] += nbytes
-            if room is not None:
-                room.occupy(piece.last, offset, nbytes)
+                offset = sizes[place]
+                sizes[place] += nbytes
             offsets[number] = offset
         return Offsets(tuple(offsets), sizes)
 
@@ -73,42 +91,35 @@ def room_for(piece: StoragePiece) -> tuple[int, int] | None:
 
 
 class _Room:
-    """Memory of one device that one thread uses again and again."""
+    """Memory of one device that one thread uses again and again: what is free of it just now."""
 
     def __init__(self) -> None:
         self._holes: list[tuple[int, int]] = []  # (offset, bytes), in order; no two touch
-        self._busy: list[tuple[int, int, int, int]] = []  # (until, number, offset, bytes)
-        self._count = 0
 
-    def occupy(self, until: int, offset: int, nbytes: int) -> None:
-        insort(self._busy, (until, self._count, offset, nbytes))
-        self._count += 1
-
-    def take(self, nbytes: int, now: int) -> int | None:
+    def take(self, nbytes: int) -> int | None:
         """Bytes of the smallest hole that is large enough, the first of several; None if there is no such."""
-        while self._busy and self._busy[0][0] < now:  # not needed any more
-            _, _, offset, size = self._busy.pop(0)
-            self._add_hole(offset, size)
-        best, least = -1, 0
-        for number, (_, size) in enumerate(self._holes):
+        holes, best, least = self._holes, -1, 0
+        for number, (_, size) in enumerate(holes):
             if size >= nbytes and (best < 0 or size < least):
                 best, least = number, size
         if best < 0:
             return None
-        offset = self._holes[best][0]
+        offset = holes[best][0]
         if least > nbytes:
-            self._holes[best] = offset + nbytes, least - nbytes  # its place in the order is the same
+            holes[best] = offset + nbytes, least - nbytes  # its place in the order is the same
         else:
-            del self._holes[best]
+            del holes[best]
         return offset
 
-    def _add_hole(self, offset: int, nbytes: int) -> None:
+    def add(self, offset: int, nbytes: int) -> None:
         """A new hole, joined with its neighbours."""
         holes = self._holes
         at = bisect(holes, (offset, nbytes))
         if at < len(holes) and offset + nbytes == holes[at][0]:
             nbytes += holes.pop(at)[1]
-        if at and sum(holes[at - 1]) == offset:
-            holes[at - 1] = holes[at - 1][0], holes[at - 1][1] + nbytes
-        else:
-            holes.insert(at, (offset, nbytes))
+        if at:
+            before, size = holes[at - 1]
+            if before + size == offset:
+                holes[at - 1] = before, size + nbytes
+                return
+        holes.insert(at, (offset, nbytes))

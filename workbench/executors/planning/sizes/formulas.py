@@ -35,7 +35,7 @@ class Formulas:
         self._starts = np.array(starts, np.intp)
         factors = max(map(len, terms), default=0)  # 1, which is behind all unknowns, fills shorter products up
         padded = [(*term, *[len(sizes.unknowns)] * (factors - len(term))) for term in terms]
-        self._terms = np.array(padded, np.intp).reshape(len(terms), factors)
+        self._factors = np.array(padded, np.intp).reshape(len(terms), factors).T.copy()
 
     def __call__(self, unknowns: Sequence[int]) -> np.ndarray:
         """int64, one for every number.
@@ -45,20 +45,28 @@ class Formulas:
         """
         numbers = self._fixed.copy()
         if len(self._open):
-            values = np.array([*unknowns, 1], np.int64)[self._terms].prod(axis=1, dtype=np.int64)
+            known = np.array([*unknowns, 1], np.int64)
+            values = known[self._factors[0]]
+            for factor in self._factors[1:]:
+                values *= known[factor]
             numbers[self._open] = np.add.reduceat(self._counts * values[self._columns], self._starts)
         return numbers
 
 
 class Conditions:
-    """Whether what was decided for the example is right for other sizes."""
+    """Whether what was decided for the example is right for other sizes.
+
+    Attributes:
+        numbers: what was decided about.
+    """
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
         conditions = sizes.conditions
-        self._formulas = Formulas(sizes, [c.number for c in conditions])
+        self.numbers = [c.number for c in conditions]
         self._less = np.array([c.kind == "<" for c in conditions], bool)
         self._holds = np.array([c.holds for c in conditions], bool)
+        self._least = [(n, u.least) for n, u in enumerate(sizes.unknowns) if u.quotient is None and u.turn is None]
 
     @cached_property
     def _quotients(self) -> list[tuple[int, Number, Number]]:
@@ -72,12 +80,15 @@ class Conditions:
             values[n] = at(dividend, values) // at(divisor, values)
         return values
 
-    def hold(self, values: Sequence[int]) -> bool:
-        """Whether all that was decided is right for these unknowns."""
-        least = all(values[n] >= u.least for n, u in enumerate(self.sizes.unknowns) if u.quotient is None)
-        if not least or not len(self._less):
-            return least
-        numbers = self._formulas(values)
+    def hold(self, values: Sequence[int], numbers: np.ndarray) -> bool:
+        """Whether all that was decided is right for these unknowns.
+
+        Args:
+            numbers: what was decided about, for them.
+        """
+        for n, least in self._least:
+            if values[n] < least:
+                return False
         return bool((np.where(self._less, numbers < 0, numbers == 0) == self._holds).all())
 
 

@@ -103,10 +103,10 @@ class StepRunner:
         if self._guards.all and not step.telltales.are_finite():
             self._call_guards(step, fed)
         self.commit(step, phases.commit, counters, fills)
-        if merged and not (step.has_run or self._draws):
-            step.join(self._state.counter, None if self._together is None else self._together.ballot)
         if step.team is not None:
             step.team.end(perf_counter_ns())
+        if merged and not (step.has_run or self._draws) and (step.team is None or not step.team.together):
+            step.join(self._state.counter, None if self._together is None else self._together.ballot)
         return results
 
     def _watched_step(self, asked: int, step: BoundStep, fed: Fed, return_numpy: bool, merged: bool) -> list[Any]:

@@ -119,7 +119,8 @@ class StepCache:
 
     def _find(self, names: tuple[str, ...], fed: Fed) -> BoundStep:
         """The step, which is found at once the next time."""
-        step, key = self.step(names, fed), self._key(names, fed, False)
+        key = self._key(names, fed, False)
+        step = self._step_of(key, names, fed)
         if len(self._by_feed) > _FEEDS:
             self._by_feed.clear()
         kept = self._plans.get(key)
@@ -138,7 +139,9 @@ class StepCache:
         Args:
             observed: one of its own, without fused nodes, in which every value keeps its memory.
         """
-        key = self._key(fetches, fed, observed)
+        return self._step_of(self._key(fetches, fed, observed), fetches, fed, observed)
+
+    def _step_of(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool = False) -> BoundStep:
         kept = self._plans.get(key)
         if kept is not None and kept.step is not None and kept.step.binding.storage.is_current():
             self._plans.use(key)

@@ -41,7 +41,8 @@ class BoundStep:
 
     Attributes:
         collector: of the fetches. watching: what observers have prepared.
-        has_run: whether a first step has run in parts; whole: the step as one call, where there is such from then on.
+        has_run: whether a first step has run in parts, and the next is no team's; whole: the step as one call, where
+            there is such from then on.
         is_open: whether a speculation has begun and did not come to its end: flags may be up.
         team: whether threads that share nodes are of use, None where there are none; alone: what is run without them.
     """
@@ -95,7 +96,7 @@ class BoundStep:
             raise explained from error
 
     def join(self, counter: np.ndarray, ballot: np.ndarray | None) -> None:
-        """From the second step on run it as one call, where that is possible.
+        """From the next step on run it as one call where that is possible, and unless a team does.
 
         Args:
             counter: one int64 that counts the steps that have been applied. ballot: see `WholeStep`.
