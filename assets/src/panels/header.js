@@ -60,12 +60,12 @@ export function header(store) {
     );
   }
 
-  // The state is announced when it changes, the counter beside it is not.
+  // The state is announced when it changes; the counter beside it is not, while it runs.
   function showState(state) {
     const run = state?.run;
     const busy = state?.controls?.busy;
     const words = busy || stateWords(run) || (state ? "no run yet" : "");
-    const key = `${run?.id} ${words}`;
+    const key = `${run?.id} ${words} ${run?.state === "running" ? "" : run?.step}`;
     if (key === shown.state) return;
     const first = shown.state === null;
     shown.state = key;
