@@ -15,6 +15,10 @@ L = fluid.layers
 rng = np.random.default_rng(17)
 
 
+def softmax(x: Any) -> Any:
+    return (e := np.exp(x)) / e.sum(-1, keepdims=True)
+
+
 def layer(name: str) -> Callable[..., Any]:
     """A layer looked up when it is used: who looks one up is in static mode."""
     return lambda *inputs: getattr(L, name)(*inputs)
@@ -225,6 +229,31 @@ LAYERS: dict[str, Row] = {
     "range": (lambda x: L.range(1, 7, 2, "float32") * x, [X[:, :1]], lambda x: np.array([1, 3, 5]) * x),
     "increment": (lambda x: L.increment(L.mean(x), 2.0, in_place=False), [X], lambda x: [x.mean() + 2]),
 }
+LAYERS |= {
+    "glu": (lambda x: fluid.nets.glu(x), [X], lambda x: x[:, :3] / (1 + np.exp(-x[:, 3:]))),
+    "scaled_dot_product_attention": (
+        lambda x: fluid.nets.scaled_dot_product_attention(x, x, L.scale(x, 2.0)),
+        [BLOCK],
+        lambda x: softmax(x @ x.transpose(0, 2, 1) / 2) @ (2 * x),
+    ),
+    "img_conv_group": (
+        lambda x: fluid.nets.img_conv_group(
+            x, [2, 1], 2, conv_padding=[0, 1], conv_filter_size=1, pool_stride=2, pool_type="avg",
+            param_attr=fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5)),
+        ),
+        [IMAGE],
+        lambda x: (
+            np.pad(x.sum(1, keepdims=True) / 2, [(0, 0), (0, 0), (1, 1), (1, 1)]).reshape(2, 1, 4, 2, 5, 2).mean((3, 5))
+        ),
+    ),
+    "simple_img_conv_pool": (
+        lambda x: fluid.nets.simple_img_conv_pool(
+            x, 1, 1, 2, 2, act="relu", param_attr=fluid.ParamAttr(initializer=fluid.initializer.Constant(1.0))
+        ),
+        [IMAGE],
+        lambda x: np.maximum(x.sum(1, keepdims=True), 0).reshape(2, 1, 3, 2, 4, 2).max((3, 5)),
+    ),
+}  # fmt: skip
 FIXED = {"diag"}  # have a batch of known size
 
 

@@ -185,3 +185,16 @@ def test_pool2d_of_the_whole_image_with_channels_last(kind: str, reduce: Any) ->
     np.testing.assert_allclose(pooled, reduce(image, axis=(1, 2), keepdims=True), rtol=1e-6)
     with pytest.raises(EnforceNotMet, match="NWHC"):
         L.pool2d(fluid.data("i", [1, 4, 4, 1]), global_pooling=True, data_format="NWHC")
+
+
+def test_division_by_a_number_is_one_scale_rounded_as_in_paddle() -> None:
+    x = fluid.data("x", [None, 4])
+    outputs = [x / 3, x / 49.0, x / np.float32(7), x / 0]
+    types = [op.type for op in fluid.default_main_program().global_block().ops]
+    assert types == ["scale"] * 3 + ["fill_constant", "elementwise_div"]
+    values = fluid.Executor().run(feed={"x": X}, fetch_list=outputs)
+    for value, number in zip(values, (3, 49, 7), strict=False):
+        np.testing.assert_array_equal(value, X * np.float32(1 / number))
+        with fluid.dygraph.guard():
+            np.testing.assert_array_equal((fluid.dygraph.to_variable(X) / number).numpy(), value)
+    assert np.isinf(values[3]).all()

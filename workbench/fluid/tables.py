@@ -23,6 +23,7 @@ LAYERS = {  # `workbench.fluid.layers`
         "brelu gelu hard_shrink hard_sigmoid hard_swish leaky_relu log_softmax maxout mish prelu relu6 selu soft_relu "
         "softplus softshrink swish thresholded_relu"
     ),
+    "workbench.builders.fluid.blocks": "Switch While",
     "workbench.builders.fluid.comparing": (
         "equal greater_equal greater_than increment less_equal less_than logical_and logical_not logical_or "
         "logical_xor not_equal"
@@ -92,6 +93,10 @@ LAYERS = {  # `workbench.fluid.layers`
     "workbench.ops.tensor.transpose": "t transpose",
     "workbench.ops.tensor.triangles": "tril triu",
     **CONTROL_FLOW,
+}
+
+NETS = {  # `workbench.fluid.nets`
+    "workbench.builders.fluid.nets": "glu img_conv_group scaled_dot_product_attention simple_img_conv_pool",
 }
 
 OPTIMIZER = {  # `workbench.fluid.optimizer`
@@ -236,7 +241,7 @@ FLUID = {  # `workbench.fluid`
 
 MODULES = (
     "backward", "clip", "communicator", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate",
-    "initializer", "io", "layers", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
+    "initializer", "io", "layers", "nets", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
 

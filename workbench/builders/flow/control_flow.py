@@ -90,7 +90,7 @@ def _cond(
     true_outs, false_outs = flatten(true_out), flatten(false_out)
     if not true_outs or true_out is None:
         return true_out  # without outputs a functional cond has no effect
-    captured = _captured([true_block, false_block], [*true_outs, *false_outs])
+    captured = captured_by([true_block, false_block], [*true_outs, *false_outs])
     outs, _ = cond_op(
         pred,
         captured or None,
@@ -163,7 +163,7 @@ def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> li
     body_block, returned = traced_block(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
     same_structure("loop_vars and what the body returns", list(loop_vars), returned)
     outs = flatten(returned)
-    inner = [v for v in _captured([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
+    inner = [v for v in captured_by([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
     results, _ = while_op(
         xs,
         inner or None,
@@ -249,7 +249,7 @@ def _refuse_outer_writes(block: Block) -> None:
                 )
 
 
-def _captured(blocks: Sequence[Block], outs: Sequence[Variable]) -> list[Variable]:
+def captured_by(blocks: Sequence[Block], outs: Sequence[Variable]) -> list[Variable]:
     """What blocks read from outside, in order of first use."""
     captured: dict[str, Variable] = {}
     for block in blocks:

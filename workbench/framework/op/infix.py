@@ -6,6 +6,7 @@ an op takes one (`x * 2` is `scale`), otherwise a constant of the tensor's dtype
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -60,6 +61,10 @@ def _binary(type: str, x: Any, other: Any, swapped: bool = False) -> Any:
             return NotImplemented
     x, y = _pair(x, other)
     return find_op(type)(y, x, name=LAYER) if swapped else find_op(type)(x, y, name=LAYER)
+
+
+def _can_be_inverted(number: Any) -> bool:
+    return bool(number) and math.isfinite(1.0 / _plain(number))
 
 
 def _scale(x: Any, scale: float, bias: float) -> Any:
@@ -135,6 +140,8 @@ class Infix:
 
     def __truediv__(self, other: Any) -> Any:
         x = self if self.dtype.is_float else self.astype(float32)
+        if is_number(other) and _can_be_inverted(other):
+            return _scale(x, 1.0 / _plain(other), 0.0)  # rounded as in Paddle
         return _binary("elementwise_div", x, other)
 
     def __rtruediv__(self, other: Any) -> Any:
