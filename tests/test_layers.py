@@ -57,6 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "ops.conv": ("", "convolutions", "pools", "images"),
     "base": ("", "dygraph"),
     "distributed": ("", "fleet"),
+    "data": ("", "fluid"),
     "fluid": ("", "contrib", "transpiler", "incubate"),
     "builders": ("initializers", "flow", "", "nn", "fluid"),
     "optimizer": ("lr", "", "rules"),

@@ -144,8 +144,19 @@ IO = {  # `workbench.fluid.io`
     ),
     "workbench.checkpoint.program_files": "load save",
     "workbench.checkpoint.program_state": "load_program_state set_program_state",
-    "workbench.data": "DataLoader",
+    "workbench.data": "default_collate_fn",
     "workbench.data.batched": "batch",
+    "workbench.data.fluid.generated": "DataLoader=FeedLoader PyReader",
+    "workbench.data.fluid.readers": (
+        "ComposeNotAligned buffered cache chain compose firstn map_readers shuffle xmap_readers"
+    ),
+}
+
+METRICS = {  # `workbench.fluid.metrics`
+    "workbench.metrics.fluid": (
+        "Accuracy=WeightedAccuracy Auc=AreaUnderCurve CompositeMetric MetricBase Precision=BinaryPrecision "
+        "Recall=BinaryRecall"
+    ),
 }
 
 COMPILER = {  # `workbench.fluid.compiler`
@@ -227,21 +238,24 @@ BACKWARD = {"workbench.autodiff": "append_backward gradients"}  # `workbench.flu
 
 FLUID = {  # `workbench.fluid`
     **BASE,
-    "workbench.autodiff": "gradients",
+    "workbench.autodiff": "append_backward gradients",
     "workbench.builders.data": "data",
     "workbench.builders.nn.dense": "embedding",
     "workbench.checkpoint.program_files": "load save",
     "workbench.checkpoint.program_state": "load_program_state set_program_state",
+    "workbench.data.fluid.feeder": "DataFeeder",
     "workbench.executors.api.parallel": "ParallelExecutor",
     "workbench.ops.index.embedding": "one_hot",
     "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
+    "workbench.parallel.transpiler.dispatch": "HashName RoundRobin",
     "workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler",
     "workbench.runtime.storage.tensor": "LoDTensor Tensor=LoDTensor",
 }
 
 MODULES = (
     "backward", "clip", "communicator", "compiler", "contrib", "core", "dygraph", "executor", "framework", "incubate",
-    "initializer", "io", "layers", "nets", "optimizer", "param_attr", "regularizer", "transpiler", "unique_name",
+    "initializer", "io", "layers", "metrics", "nets", "optimizer", "param_attr", "regularizer", "transpiler",
+    "unique_name",
 )  # fmt: skip
 EITHER_MODE = {"core", "dygraph", "framework"}
 

@@ -1,0 +1,1 @@
+"""Readers, feeders and loaders of Paddle 1.x."""
