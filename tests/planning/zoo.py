@@ -56,6 +56,13 @@ def _images() -> Any:
     return wb.mean(F.softmax_with_cross_entropy(static.nn.fc(h, 3), y))
 
 
+def _pictures() -> Any:
+    """Of any size."""
+    h = F.relu(static.nn.conv2d(static.data("x", [None, 2, None, None]), 16, 3, padding=1))
+    h = static.nn.conv2d(F.max_pool2d(h, 2) + F.avg_pool2d(h, 2), 32, 3, padding="SAME")
+    return wb.mean(F.adaptive_avg_pool2d(h, 1) ** 2)
+
+
 HEADS, WIDTH = 2, 8
 
 
@@ -131,6 +138,7 @@ ZOO = {
         _images, lambda rows, _: {"x": floats(rows, 2, 8, 8), "y": integers(3, rows, 1)},
         lambda: wb.optimizer.Momentum(0.1, 0.9),
     ),
+    "pictures": Animal(_pictures, lambda rows, width: {"x": floats(rows, 2, 5, width)}, lambda: wb.optimizer.SGD(0.1)),
     "sequences": Animal(
         _sequences, lambda rows, steps: {"x": floats(rows, steps, WIDTH)}, lambda: wb.optimizer.SGD(0.1)
     ),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from workbench.runtime.storage import common_memory
 from workbench.runtime.storage import tensor as tensor_module
 from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.common_memory import share_memory
@@ -85,18 +88,53 @@ def test_a_change_of_a_whole_bucket_counts_for_each_member() -> None:
     assert bucket.writes != writes
 
 
-def test_a_value_is_not_lost_if_the_tensor_is_moved_while_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (LoDTensor(np.zeros(3)) for _ in range(2))
-    buckets, root = [Bucket([first]), Bucket([second])], Scope()
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_value_is_not_lost_if_the_tensor_is_moved_while_it_is_set(
+    which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = [LoDTensor(np.zeros(3)) for _ in range(2)]
+    buckets = [Bucket([tensor]) for tensor in tensors]
 
-    def join_first(calls: Sequence[Call]) -> None:
+    def join_first(calls: Sequence[Call]) -> Any:
         monkeypatch.undo()
-        share_memory(buckets, [0, 0], root)
-        in_one_call(calls)
+        share_memory(buckets, [0, 0])
+        return in_one_call(calls)
 
     monkeypatch.setattr(tensor_module, "in_one_call", join_first)
-    second.set(np.ones(3))
-    assert first.array.tolist() == [0, 0, 0] and second.array.tolist() == [1, 1, 1]
+    tensors[which].set(np.ones(3))
+    assert [tensor.array.tolist() for tensor in tensors] == [[float(n == which)] * 3 for n in range(2)]
+
+
+def test_a_value_is_not_lost_if_it_is_set_while_the_tensor_moves_into_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensor = LoDTensor(np.zeros(3))
+
+    def set_first(calls: Sequence[Call]) -> Any:
+        monkeypatch.undo()
+        tensor.set(np.ones(3))
+        return in_one_call(calls)
+
+    monkeypatch.setattr(tensor_module, "in_one_call", set_first)
+    bucket = Bucket([tensor])
+    assert tensor.array is bucket.views[0] and tensor.array.tolist() == [1, 1, 1]
+
+
+def test_a_value_is_not_lost_if_it_is_set_in_a_step_while_memory_is_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    scope, (first, second) = Scope(), (LoDTensor(np.zeros(3)) for _ in range(2))
+    buckets = [Bucket([tensor], scope) for tensor in (first, second)]
+    assert share_memory(buckets, [bucket.writes for bucket in buckets])
+
+    def set_first(calls: Sequence[Call]) -> Any:
+        monkeypatch.undo()
+        with scope.lock:
+            scope.step = SimpleNamespace(is_in_the_middle=True)
+            second.set(np.ones(3))
+            scope.step = None
+        return in_one_call(calls)
+
+    monkeypatch.setattr(common_memory, "in_one_call", set_first)
+    buckets[0].part()
+    assert (first.array.tolist(), second.array.tolist(), second.bucket) == ([0, 0, 0], [1, 1, 1], None)
+    assert first.bucket.common is buckets[1].common is None
 
 
 def test_a_copy_belongs_to_nobody(tensor: LoDTensor) -> None:

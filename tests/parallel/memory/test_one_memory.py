@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.parallel.memory.test_sharded_updates import OPTIMIZERS, shards, wide
-from tests.parallel.models import Model, batch, classifier
+from tests.parallel.models import Model, batch, build, classifier
 from tests.parallel.observe import costly_ops, held
 from tests.parallel.programs import strategies
 from workbench import static
+from workbench.executors.lowering import binding
 from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.replicas import one_memory
@@ -209,7 +211,60 @@ def test_what_is_set_in_the_middle_of_a_step_takes_the_step_from_no_device(devic
     for name in before.keys() - {"fc_1.b_0", schedule_name(model)}:
         first, second = (exe.inspection.tensor(name, d).numpy().tobytes() for d in range(2))
         assert first == second != before[name].tobytes(), name
-    assert np.all(abs(bias.numpy() - 5) < 1)
+    assert np.all(bias.numpy() == 5)
+    assert np.all(abs(exe.inspection.tensor("fc_1.b_0", 1 - device).numpy() - before["fc_1.b_0"]) < 1)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_what_is_set_while_a_step_is_bound_is_set_on_one_device(device: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind the comparison of replicas: the step is bound to what they are then."""
+    model = wide(OPTIMIZERS["momentum"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    before, bias, find = model.values(), exe.inspection.tensor("fc_1.b_0", device), binding.fused_reductions
+
+    def set_first(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        bias.set(np.full(64, 5, np.float32))
+        return find(*arguments)
+
+    monkeypatch.setattr(binding, "fused_reductions", set_first)
+    exe.run([], feed=batch(16))
+    for name in before.keys() - {"fc_1.b_0", "learning_rate_0"}:
+        first, second = (exe.inspection.tensor(name, d).numpy().tobytes() for d in range(2))
+        assert first == second != before[name].tobytes(), name
+    values = [exe.inspection.tensor("fc_1.b_0", d).numpy() for d in range(2)]
+    assert [bool(np.all(abs(value - 5) < 1)) for value in values] == [d == device for d in range(2)]
+
+
+def test_what_another_thread_sets_while_steps_run_is_set_on_one_device_and_never_lost() -> None:
+    """Of a parameter that no step changes."""
+
+    def body() -> Any:
+        still = static.create_parameter([20_000], "float32", name="still")
+        return wb.mean(static.nn.fc(static.data("x", [None, 5]), 64)) + wb.sum(still * 0.0)
+
+    model = build(body, OPTIMIZERS["momentum"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed={"x": batch(12)["x"]})
+    tensors = [exe.inspection.tensor("still", d) for d in range(2)]
+    wrong: list[str] = []
+
+    def set_values() -> None:
+        held = [tensor.numpy() for tensor in tensors]
+        for number, devices in enumerate([(0,), (1,), (0, 1), (1,), (0, 1), (0,)] * 6):
+            for device in devices:
+                held[device] = np.full(20_000, number, np.float32)
+                tensors[device].set(held[device])
+                if any((t.numpy() != value).any() for t, value in zip(tensors, held, strict=True)):
+                    wrong.append(f"set {number} on {device}")
+
+    thread = threading.Thread(target=set_values)
+    thread.start()
+    rows = itertools.cycle((12, 12, 12, 20))
+    while thread.is_alive():
+        exe.run([], feed={"x": batch(next(rows))["x"]})
+    assert not wrong
 
 
 @pytest.mark.parametrize("device", [0, 1])

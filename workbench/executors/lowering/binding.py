@@ -183,7 +183,6 @@ def ground_of(
     Raises:
         PreconditionNotMet: a variable has no value. InvalidArgument, InvalidType: it is not what the program declares.
     """
-    _bucket_first(plan, replicas)
     replicated = _replicated(plan, replicas, pool.control is not None, by_user)
     reductions = fused_reductions(plan, replicated.shards if comm.computes_here else {})
     given = [v for v in plan.feeds if v.persistable and (v.name, v.place) in fed]
@@ -199,6 +198,7 @@ def ground_of(
 def _replicated(plan: Plan, replicas: Replicas, in_kernels: bool, by_user: Collection[str]) -> ReplicatedValues:
     """Which replicas are equal, now that they lie where they should; looked up anew if one was written meanwhile."""
     while True:
+        _bucket_first(plan, replicas)
         replicated = ReplicatedValues(plan, replicas.find, in_kernels)
         if arrange_replicas(plan, replicas, replicated, by_user) and replicated.still_holds():
             return replicated

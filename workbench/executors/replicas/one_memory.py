@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from workbench.executors.planning.plan import Plan, rate_of
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, Shards
-from workbench.runtime.storage.bucket import Bucket, bucket_of
+from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.common_memory import may_share, share_memory
 from workbench.runtime.storage.tensor import LoDTensor
 
@@ -44,8 +44,7 @@ def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValue
     for tensor in written:
         if id(tensor) not in kept:
             tensor.part()
-    root = replicas.scopes[0].root
-    return all(share_memory(buckets, writes, root) for buckets, writes in together)
+    return all(share_memory(buckets, writes) for buckets, writes in together)
 
 
 def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:
@@ -75,7 +74,7 @@ def _rates(
     tensors = [t for v in values if (t := replicas.find(v.name, v.place)) is not None and id(t) not in written]
     if len(tensors) < len(group) or not _are_equal(tensors):
         return None
-    buckets = [bucket for tensor in tensors if (bucket := bucket_of([tensor])) is not None]
+    buckets = [bucket for tensor in tensors if (bucket := replicas.bucket_of([tensor])) is not None]
     writes = [bucket.writes for bucket in buckets]
     may_lie_so = len(buckets) == len(group) and may_share(buckets) and _are_equal(tensors)
     return [(buckets, writes)] if may_lie_so else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from workbench.runtime.storage.bucket import bucket_of
+from workbench.runtime.storage.bucket import Bucket, bucket_of
 from workbench.runtime.storage.scope import Scope, ScopeVariable
 from workbench.runtime.storage.tensor import LoDTensor
 
@@ -116,8 +116,12 @@ class Replicas:
         tensors = [self.find(name, place) for name in names]
         if any(t is None for t in tensors):
             return None
-        whole = bucket_of([t for t in tensors if t is not None])
+        whole = self.bucket_of([t for t in tensors if t is not None])
         return None if whole is None else whole.array
+
+    def bucket_of(self, tensors: Sequence[LoDTensor]) -> Bucket | None:
+        """The bucket of exactly these tensors, see `runtime.storage.bucket`; the scopes' lock is that of its steps."""
+        return bucket_of(tensors, self.scopes[0].root)
 
 
 def _leave(parents: list[Scope], kids: list[Scope]) -> None:

@@ -43,7 +43,7 @@ class ReplicatedValues:
         self.shards, self._seen = self._find_shards()
 
     def _find_shards(self) -> tuple[dict[Node, Shards], list[tuple[Bucket, int, int]]]:
-        """The shards, and the state of all buckets looked at: how often they were written and counted on."""
+        """The shards, and the state of all buckets looked at: the numbers of their writes, and of their steps."""
         shards: dict[Node, Shards] = {}
         seen = []
         for group in self._groups:
@@ -74,7 +74,7 @@ class ReplicatedValues:
                 bucket.noting_write()()
 
     def writes_of(self, bucket: Bucket) -> int:
-        """How often a member of a bucket had been written when devices were compared."""
+        """The number of the last write to a member of a bucket, as it was when devices were compared."""
         return next(written for other, written, _ in self._seen if other is bucket)
 
     @property

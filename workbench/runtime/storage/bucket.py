@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
 from operator import setitem
@@ -10,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from workbench.errors import PreconditionNotMet, Unavailable
 from workbench.runtime.storage.freed import give_back_freed
 from workbench.runtime.storage.tensor import LoDTensor, number_of_write
-from workbench.runtime.undisturbed import Call
+from workbench.runtime.undisturbed import Call, hands
 
 ALIGN = 64  # bytes
 
 
 class Bucket:
     """One array that holds several tensors of one dtype, each aligned; the padding between them means nothing.
+
+    Args:
+        root: the scope whose lock a step on them holds, None if there are no steps.
 
     Attributes:
         array: all of it, flat; tensors, views: the members and where each of them lies.
@@ -29,7 +36,8 @@ class Bucket:
         parted: how often it had to leave such memory.
     """
 
-    def __init__(self, tensors: Sequence[LoDTensor]) -> None:
+    def __init__(self, tensors: Sequence[LoDTensor], root: Any = None) -> None:
+        self._root: Callable[[], Any] = _nothing if root is None else weakref.ref(root)
         dtype = tensors[0].array.dtype
         counts = [-(-t.array.nbytes // ALIGN) * ALIGN // dtype.itemsize for t in tensors]
         self.array = aligned_zeros(sum(counts), dtype)
@@ -59,6 +67,23 @@ class Bucket:
         """What tells that a single member is written, or all that one device has of them, as a C function."""
         return partial(setitem, self.written, 0, number_of_write())
 
+    def writing(self) -> AbstractContextManager[bool]:
+        """For a `with` body that writes to one of the members; it is given whether no step is under way meanwhile."""
+        root = self._root()
+        if root is None or threading.get_ident() in hands:
+            return nullcontext(True)
+        try:
+            if root.is_held_here():
+                return nullcontext(not self._is_in_the_middle(root))
+            lock: AbstractContextManager[bool] = root.in_use(0.0)
+            return lock
+        except (Unavailable, PreconditionNotMet):
+            return nullcontext(False)
+
+    @staticmethod
+    def _is_in_the_middle(root: Any) -> bool:
+        return root.step is not None and root.step.is_in_the_middle
+
     def _views_of(self, array: np.ndarray) -> list[np.ndarray]:
         """Where the members lie in an array like this one; new views every time."""
         places = zip(self._starts, self.tensors, strict=True)
@@ -71,8 +96,10 @@ class Bucket:
 
     def part_between_steps(self) -> None:
         """The same, but in the middle of a step, which goes on where it is."""
-        if self.common is not None and not self.common.is_in_use():
-            self.common.part()
+        if self.common is not None:
+            with self.writing() as is_between_steps:
+                if is_between_steps:
+                    self.part()
 
     def lying_in(self, array: np.ndarray, common: Any) -> list[Call]:
         """C functions that have all members that are left lie in another array, one that holds the same values."""
@@ -94,8 +121,15 @@ class Bucket:
         return all(t.array is view for t, view in zip(self.tensors, self.views, strict=True))
 
 
-def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
+def _nothing() -> None:
+    """No scope."""
+
+
+def bucket_of(tensors: Sequence[LoDTensor], root: Any = None) -> Bucket | None:
     """The bucket of exactly these tensors in this order, made if none of them is in another one.
+
+    Args:
+        root: see `Bucket`.
 
     Returns:
         None if they differ in dtype, one appears twice, has no value or is fixed where it is, or an intact bucket
@@ -112,7 +146,7 @@ def bucket_of(tensors: Sequence[LoDTensor]) -> Bucket | None:
         return None
     if any(bucket.is_intact() for bucket in {t.bucket for t in tensors if t.bucket is not None}):
         return None
-    return Bucket(tensors)
+    return Bucket(tensors, root)
 
 
 def aligned_zeros(count: int, dtype: np.dtype) -> np.ndarray:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from operator import setitem
+from operator import ne, setitem
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class LoDTensor:
 
     Values are written with `set()`. Views of the storage, as `np.array(tensor, copy=False)` gives, are for reading: who
     writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal. What is
-    set in the middle of a step, by another thread for one, may come to all of them.
+    set in the middle of a step, by another thread for one, is the value after the step of a variable it updates.
 
     Attributes:
         array: the storage, None until a value is set.
@@ -63,17 +63,21 @@ class LoDTensor:
         version: another number after every change of the value.
     """
 
-    __slots__ = ("_version", "array", "bucket", "generation", "is_fixed", "is_seen")
+    __slots__ = ("_counts", "array", "bucket", "is_fixed", "is_seen")
 
     def __init__(self, array: Any = None) -> None:
         self.array = array
         self.bucket: Any = None
-        self.generation = self._version = 0
+        self._counts = [0, 0]  # version without the bucket's steps, generation; C functions compare and set them
         self.is_fixed = self.is_seen = False
 
     @property
     def version(self) -> int:
-        return self._version if self.bucket is None else self._version + self.bucket.steps
+        return self._counts[0] if self.bucket is None else self._counts[0] + self.bucket.steps
+
+    @property
+    def generation(self) -> int:
+        return self._counts[1]
 
     def set(self, value: Any, place: Place | None = None) -> None:
         """Copy a value in.
@@ -101,14 +105,21 @@ class LoDTensor:
 
     def take(self, new: Any) -> None:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
-        common = None if self.bucket is None else self.bucket.common
-        with nullcontext() if common is None else common.writing():
-            if self.bucket is not None:
-                self.bucket.part_between_steps()
-            array = self.array
-            in_one_call(self.taking(new))
-        if self.array is not array and self.array is not new:
-            self.take(new)  # another thread has had it lie elsewhere in between, without the value
+        while not self._taken(new):
+            pass
+
+    def _taken(self, new: Any) -> bool:
+        """Try to; whether nobody has had it lie elsewhere in between, without the value."""
+        changed, bucket, array = self.changed(), self.bucket, self.array
+        with nullcontext(True) if bucket is None else bucket.writing() as is_between_steps:
+            stays = is_between_steps and self.holds(new)
+            if in_one_call([changed, *(self.taking(new) if is_between_steps else self._leaving(new))]):
+                return False
+        return not stays or self.array is array
+
+    def _leaving(self, new: Any) -> list[Call]:
+        """What gives it the value in memory of its own: the step under way goes on with that of the bucket."""
+        return [*self.counting(), *self._replacing(np.array(new), None, number_of_write())]
 
     def taking(self, new: Any) -> list[Call]:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
@@ -139,27 +150,37 @@ class LoDTensor:
 
     def showing(self, array: Any) -> list[Call]:
         """What has it lie elsewhere in its bucket, in the same way; somebody tells of the move."""
-        return [partial(setattr, self, "array", array), partial(setattr, self, "generation", self.generation + 1)]
+        return [partial(setattr, self, "array", array), partial(setitem, self._counts, 1, self.generation + 1)]
 
     def counting(self) -> list[Call]:
         """What changes the version, in the same way."""
-        counted = partial(setattr, self, "_version", number_of_write())
+        counted = partial(setitem, self._counts, 0, number_of_write())
         return [counted] if self.bucket is None else [counted, self.bucket.noting_write()]
 
+    def changed(self) -> Call:
+        """Whether it has got another value or place since this was asked for, as a C function."""
+        return partial(ne, self._counts, list(self._counts))
+
     def move_to(self, storage: Any, bucket: Any) -> None:
-        """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps."""
-        np.copyto(storage, self.array)
-        in_one_call(self._replacing(storage, bucket, self.version))
+        """Keep the value, from now on in `storage`, an array of the same shape and dtype in a bucket without steps.
+
+        Whoever gives it a value of another shape or dtype meanwhile has it stay outside.
+        """
+        while self.holds(storage):
+            changed = self.changed()
+            np.copyto(storage, self.array)
+            if not in_one_call([changed, *self._replacing(storage, bucket, self.version)]):
+                return
 
     def _replacing(self, array: Any, bucket: Any, version: int) -> list[Call]:
-        new = {
-            "array": array,
-            "bucket": bucket,
-            "_version": version,
-            "generation": self.generation + 1,
-        }
+        fields = {"array": array, "bucket": bucket}
         # Moves are told before and after: no other thread in between makes anybody miss them.
-        return [moves.happening(), *(partial(setattr, self, *field) for field in new.items()), moves.happening()]
+        return [
+            moves.happening(),
+            *(partial(setattr, self, *field) for field in fields.items()),
+            partial(setitem, self._counts, slice(None), [version, self.generation + 1]),
+            moves.happening(),
+        ]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
         """A tensor with a copy of the value; it belongs to no bucket."""

@@ -34,6 +34,7 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 
 _FEEDS = 8192  # pairs of fetches and feed plans whose step is found at once
+_ATTEMPTS = 8  # at binding, while other threads set what is bound
 
 
 class _Found(NamedTuple):
@@ -152,8 +153,11 @@ class StepCache:
     def _bind(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> BoundStep:
         is_new = not observed and self._plans.get(key) is None
         binding = self._filled_in(key, fetches, fed) if is_new else None
-        if binding is None:
+        for _ in range(_ATTEMPTS):
+            if binding is not None and binding.storage.is_current():
+                break
             binding = self._bound_anew(key, fetches, fed, observed)
+        assert binding is not None
         step = BoundStep(binding, self._training, self._spec.loss_name, self._trials)
         if not observed:
             self._plans.bind(key, step)

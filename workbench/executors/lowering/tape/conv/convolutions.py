@@ -106,10 +106,11 @@ def conv2d_transpose_grad(writer: TapeWriter, row: Row) -> None:
 def _geometry(image: Any, filter: Any, out: Any, attrs: dict[str, Any]) -> Geometry:
     """Of a convolution with these shapes."""
     require(attrs["data_format"] == NCHW)
+    image, filter, out = (tuple(map(index, shape)) for shape in (image, filter, out))  # tables are made of them
     strides, dilations = tuple(attrs["strides"]), tuple(attrs["dilations"])
     spans = [extent(k, d) for k, d in zip(filter[2:], dilations, strict=True)]
     pads = both_pads(image[2:], spans, strides, attrs["paddings"], attrs["padding_algorithm"])
-    sizes: Any = (*map(index, image), index(filter[0]), filter[2:], strides, dilations, pads, attrs["groups"], out[2:])
+    sizes: Any = (*image, filter[0], filter[2:], strides, dilations, pads, attrs["groups"], out[2:])
     return Geometry(*sizes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,7 @@ def _windows(row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> list[Win
 
 
 def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str, Any]) -> list[Windows]:
+    dims, counts = tuple(map(index, dims)), tuple(map(index, counts))  # tables are made of them
     if attrs["global_pooling"] or attrs["adaptive"]:
         return [bins(d, c) for d, c in zip(dims, counts, strict=True)]
     pads = both_pads(dims, attrs["ksize"], attrs["strides"], attrs["paddings"], attrs["padding_algorithm"])
