@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
@@ -54,9 +55,9 @@ def test_a_long_question_lies_in_memory_beside_a_server_and_travels_whole_when_i
     lengths: list[int] = []
 
     class Failing(GrpcConnection):
-        def call(self, data: bytes, seconds: float) -> Any:
+        def call(self, data: bytes, seconds: float, tell: Callable[[Any], None]) -> Any:
             lengths.append(len(data))
-            return away.call(data, seconds) if len(lengths) == 3 else super().call(data, seconds)
+            return away.call(data, seconds, tell) if len(lengths) == 3 else super().call(data, seconds, tell)
 
     link = Failing(listener.endpoint, Credentials())
     contract.know_each_other(listener, link)
@@ -65,6 +66,27 @@ def test_a_long_question_lies_in_memory_beside_a_server_and_travels_whole_when_i
         for _ in range(2):
             assert np.array_equal(link.ask(Message("step", {}, {"a": values}), 20).arrays["a"], values)
         assert lengths[1] < 100 and lengths[2] < 100 and lengths[3] > values.nbytes
+    link.close()
+
+
+def test_ctrl_c_does_not_tear_what_grpc_does_with_its_locks() -> None:
+    listener = GrpcListener("127.0.0.1:0", 8, Credentials())
+    link = GrpcConnection(listener.endpoint, Credentials())
+    begin, whole = link._call.future, []
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        call = begin(*given, **more)
+        whole.append(call)
+        return call
+
+    contract.know_each_other(listener, link)
+    with contract.serving(listener, contract.echo):
+        link._call.future = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            link.ask(Message("step", {}, {"a": np.ones(3)}), 20)
+        link._call.future = begin
+        assert len(whole) == 1 and link.ask(Message("step", {}, {"a": np.ones(3)}), 20).arrays["a"].sum() == 3
     link.close()
 
 

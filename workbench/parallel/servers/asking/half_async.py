@@ -59,7 +59,8 @@ class HalfAsyncExchange:
         self._begin = ServerExchange(trainer, endpoints, [], pulls, program=program)
         self._sender = ServerExchange(trainer, endpoints, pushes, pulls, program=program)
         self._newest, self._shared = frozenset(newest), OncePerStep()
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()  # for `with`: a Condition's own keeps it where Ctrl-C comes in its beginning
+        self._changed = threading.Condition(self._lock)
         self._handed: deque[list[Any]] = deque()
         self._outgoing: list[list[Any]] = []  # what the thread delivers
         self._pulled: list[np.ndarray] | None = None
@@ -78,7 +79,7 @@ class HalfAsyncExchange:
     def _hand_over(self, values: Sequence[Any]) -> list[np.ndarray]:
         self.look()
         begun = self._begin.exchange([]) if self._pulled is None else []
-        with self._changed:
+        with self._lock:
             self._raise_error()
             if self.is_applied:
                 self._wait(lambda: len(self._handed) < max(1, FLAG_VALUES["FLAGS_communicator_send_queue_size"]))
@@ -97,7 +98,7 @@ class HalfAsyncExchange:
         Raises:
             PeerTimeout: they take too long. Any other: what the thread has met.
         """
-        with self._changed:
+        with self._lock:
             self._wait(self._is_delivered)
             self._raise_error()
             self._thread = self._pulled = None  # the program may never run again
@@ -140,18 +141,18 @@ class HalfAsyncExchange:
             try:
                 pulled = self._sender.exchange(self._merged())
             except Exception as error:  # whatever it is, the next step tells of it
-                with self._changed:
+                with self._lock:
                     self._error = error
                     self._changed.notify_all()
                 continue
-            with self._changed:
+            with self._lock:
                 self._outgoing, self._pulled = [], pulled
                 self._sender.is_applied = True
                 self._changed.notify_all()
 
     def _take(self) -> bool:
         """Have something to deliver; False if nothing is to be delivered any more."""
-        with self._changed:
+        with self._lock:
             while self._is_needed() and (self._error is not None or self._is_delivered()):
                 self._changed.wait(_LOOK)
             if not self._is_needed():
@@ -172,7 +173,7 @@ class HalfAsyncExchange:
 
     def _close(self) -> None:
         """Deliver what there is, and end the thread; who closes is told of what could not be delivered."""
-        with self._changed:
+        with self._lock:
             try:
                 error = self._last_error()
             except PeerTimeout as late:

@@ -1,6 +1,9 @@
 """Messages by gRPC, between processes that were started by hand: one method, bytes in and bytes out.
 
 Between processes of one user on one machine, the bytes of a long message are those that tell where it lies (`shared`).
+
+gRPC's own locks stay taken where Ctrl-C comes in the middle of its calls, and every later call waits for them for ever.
+So a trainer calls it where nothing comes from outside (`undisturbed`), and waits for answers in a queue of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +24,7 @@ from workbench.parallel.servers.transports.credentials import Credentials, crede
 from workbench.parallel.servers.transports.shared import BESIDE, LONG, SharedInbox, SharedOutbox, is_beside, telling
 from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
+from workbench.runtime.undisturbed import undisturbed
 
 _SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
 _SHOWN = "authorization"
@@ -27,6 +32,7 @@ _RETRIES = 4  # after the server was reached once
 _FIRST_PAUSE = 0.1  # seconds; every further one is twice as long
 _LOOK = 0.5  # seconds between looks at whether who asks is still there
 _GRACE = 5.0  # seconds for answers that are under way when a server ends
+_LATE = 5.0  # seconds after which a call that should have ended is given up
 
 
 def _grpc() -> ModuleType:
@@ -170,11 +176,7 @@ class GrpcConnection(Connection):
         grpc, self.endpoint = _grpc(), endpoint
         self._inbox, self._outbox, self._is_beside = SharedInbox(most), SharedOutbox(), False
         held = credentials() if held is None else held
-        if held.authority:
-            trusted = grpc.ssl_channel_credentials(held.authority, held.key or None, held.certificate or None)
-            self._channel = grpc.secure_channel(endpoint, trusted, _options(most))
-        else:
-            self._channel = grpc.insecure_channel(endpoint, _options(most))
+        self._channel = undisturbed(partial(_channel, grpc, endpoint, held, _options(most)))
         self._call = self._channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
         self._shown = ((_SHOWN, held.token),) if held.token else ()
         self.was_reached = False
@@ -185,9 +187,15 @@ class GrpcConnection(Connection):
         told = frame._replace(fields={**frame.fields, BESIDE: True})
         return _GrpcReply(self, told, _sent(told, self._outbox), seconds)
 
-    def call(self, data: bytes, seconds: float) -> Any:
-        """Begin a call; a server that was never reached may yet be starting."""
-        return self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
+    def call(self, data: bytes, seconds: float, tell: Callable[[Any], None]) -> Any:
+        """Begin a call; a server that was never reached may yet be starting.
+
+        Args:
+            tell: gets the call when it has ended.
+        """
+        call = self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
+        call.add_done_callback(tell)
+        return call
 
     def read(self, data: bytes) -> Message:
         """The answer that bytes are."""
@@ -198,7 +206,14 @@ class GrpcConnection(Connection):
         return answer
 
     def close(self) -> None:
-        self._channel.close()
+        undisturbed(self._channel.close)
+
+
+def _channel(grpc: Any, endpoint: str, held: Credentials, options: list[tuple[str, int]]) -> Any:
+    if not held.authority:
+        return grpc.insecure_channel(endpoint, options)
+    trusted = grpc.ssl_channel_credentials(held.authority, held.key or None, held.certificate or None)
+    return grpc.secure_channel(endpoint, trusted, options)
 
 
 class _GrpcReply(Reply):
@@ -207,13 +222,17 @@ class _GrpcReply(Reply):
     def __init__(self, connection: GrpcConnection, frame: Message, data: bytes, seconds: float) -> None:
         self._connection, self._frame, self._kind, self._seconds = connection, frame, frame.kind, seconds
         self._end = time.monotonic() + seconds
-        self._call = connection.call(data, seconds)
+        self._ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._begin(data, seconds)
+
+    def _begin(self, data: bytes, seconds: float) -> None:
+        self._call = undisturbed(partial(self._connection.call, data, seconds, self._ended.put))
 
     def wait(self) -> Message:
         grpc, endpoint, pause = _grpc(), self._connection.endpoint, _FIRST_PAUSE
         for attempt in range(_RETRIES + 1):
             try:
-                return understood(self._connection.read(self._call.result()), endpoint)
+                return understood(self._connection.read(self._result()), endpoint)
             except grpc.RpcError as error:
                 code, left = error.code(), self._end - time.monotonic() - pause
                 if code is not grpc.StatusCode.UNAVAILABLE or attempt == _RETRIES or left <= 0:
@@ -221,19 +240,27 @@ class _GrpcReply(Reply):
             except EnforceNotMet:
                 raise
             except BaseException:
-                self._call.cancel()
+                undisturbed(self._call.cancel)
                 raise
             time.sleep(pause)
             pause *= 2
-            self._call = self._connection.call(encoded(self._frame), left)  # what lay elsewhere may be gone
+            self._begin(encoded(self._frame), left)  # what lay elsewhere may be gone
         raise AssertionError("the last attempt raises")
+
+    def _result(self) -> bytes:
+        try:
+            call = self._ended.get(timeout=max(0.0, self._end - time.monotonic()) + _LATE)
+        except queue.Empty:
+            raise self._too_late() from None
+        data: bytes = undisturbed(call.result)
+        return data
 
     def _explained(self, code: Any, details: str) -> EnforceNotMet:
         endpoint, name = self._connection.endpoint, code.name
         if name == "DEADLINE_EXCEEDED":
             if not self._connection.was_reached:
                 return lost(endpoint, f"nobody has answered there within {self._seconds:g} s")
-            return PeerTimeout(f"server {endpoint} has not answered {self._kind!r} within {self._seconds:g} s")
+            return self._too_late()
         if name == "UNAUTHENTICATED":
             return InvalidArgument(f"server {endpoint} does not serve this process: {details}")
         if name == "RESOURCE_EXHAUSTED":
@@ -241,3 +268,7 @@ class _GrpcReply(Reply):
         if name == "UNAVAILABLE":
             return lost(endpoint, f"it cannot be reached, tried {_RETRIES + 1} times ({details})")
         return PeerFailed(f"server {endpoint}: {name}: {details}")
+
+    def _too_late(self) -> PeerTimeout:
+        endpoint = self._connection.endpoint
+        return PeerTimeout(f"server {endpoint} has not answered {self._kind!r} within {self._seconds:g} s")
