@@ -100,7 +100,7 @@ export class Store {
     const { sample, fed, samples } = this;
     if (!fed || !sample) return fed ?? null;
     const follows = !samples?.step?.length || samples.step.at(-1) <= sample.step;
-    return follows && fed.graph === sample.graph && fed.step >= sample.step ? fed : null;
+    return follows && fed.graph === sample.graph && fed.step > sample.step ? fed : null;
   }
 
   // What a step was fed, as long as the same run is shown; null: the newest again.

@@ -35,6 +35,8 @@ test("of a run that ended before its first step nothing is shown but what is its
   graph(1);
   store.take({ type: "sample", step: 14, graph: 1 });
   store.take({ type: "samples", step: [14] });
+  store.take({ type: "fed", step: 14, graph: 1, applied: false }); // asked for before that step was applied
+  assert.equal(store.newestFed, null);
   store.take({ type: "fed", step: 100, graph: 1 });
   state(1, "done");
   assert.deepEqual([store.sample.step, store.newestFed.step], [14, 100]);

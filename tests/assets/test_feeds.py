@@ -54,11 +54,11 @@ def test_every_kind_of_preview_is_shown_for_every_device(dashboard: Dashboard) -
     rows = dashboard.page.locator(".wb-feed-table tbody tr")
     assert rows.count() == 2
     for row in rows.all():
-        assert row.get_by_role("img", name="first 4 images of 8 × 8, values 0 to 1").count() == 1
+        assert row.get_by_role("img", name="first 4 images of 8 × 8, values 0 to 1, 2 NaN").count() == 1
         assert row.get_by_role("img", name="first 3 rows").locator("path").count() == 3
         assert row.get_by_role("img", name="labels: 0 ×").locator("rect").count() == 7
-        assert "0.5, 1, 0.25, 1.00e-7, –" in row.inner_text()
-        assert "[32, 1, 8, 8]\n8.0 KiB\nvalues 0 to 1" in row.inner_text()
+        assert "0.5, 1, 0.25, 1.00e-7, NaN, -Infinity" in row.inner_text()
+        assert "[32, 1, 8, 8]\n8.0 KiB\nvalues 0 to 1, 2 NaN or Inf" in row.inner_text()
 
 
 def test_thumbnails_hold_the_pixels_that_were_sent(dashboard: Dashboard) -> None:

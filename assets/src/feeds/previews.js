@@ -14,7 +14,7 @@ export function preview(shown, color) {
   if (shown.kind === "labels" && shown.values.length) return labels(shown, color);
   const values = shown.values ?? [];
   if (!values.length) return h("span", { class: "wb-faint" }, "empty");
-  return h("span", { class: "wb-code wb-numbers" }, values.map((value) => number(value)).join(", "));
+  return h("span", { class: "wb-code wb-numbers" }, Array.from(values, (value) => number(value)).join(", "));
 }
 
 // All images of a device on one canvas, scaled by a whole number so that pixels stay square; what they range over is said
@@ -25,9 +25,8 @@ function images(list) {
   const zoom = Math.max(1, Math.floor(THUMBNAIL / Math.max(tall, wide)));
   const gap = Math.max(1, Math.round(4 / zoom));
   const width = list.reduce((sum, image) => sum + image.width + gap, -gap);
-  const low = Math.min(...list.map((image) => image.low));
-  const high = Math.max(...list.map((image) => image.high));
-  const words = `first ${list.length} image${list.length > 1 ? "s" : ""} of ${list[0].width} × ${list[0].height}, values ${number(low)} to ${number(high)}`;
+  const range = rangeWords(list);
+  const words = `first ${list.length} image${list.length > 1 ? "s" : ""} of ${list[0].width} × ${list[0].height}, ${range}`;
   const canvas = h("canvas", {
     class: "wb-images",
     width,
@@ -44,12 +43,18 @@ function images(list) {
     context.putImageData(gray(image), left, 0);
     left += image.width + gap;
   }
-  const range = h(
-    "div",
-    { class: "wb-faint" },
-    low === high ? `all values ${number(low)}` : `values ${number(low)} to ${number(high)}`,
-  );
-  return h("div", {}, canvas, range);
+  return h("div", {}, canvas, h("div", { class: "wb-faint" }, range));
+}
+
+// What images range over, all their channels; null is the range of one without a finite value.
+function rangeWords(list) {
+  const known = list.filter((image) => image.low !== null);
+  const broken = list.reduce((sum, image) => sum + (image.broken ?? 0), 0);
+  if (!known.length) return "all values NaN or Inf";
+  const low = Math.min(...known.map((image) => image.low));
+  const high = Math.max(...known.map((image) => image.high));
+  const range = low === high ? `all values ${number(low)}` : `values ${number(low)} to ${number(high)}`;
+  return broken ? `${range}, ${count(broken)} NaN or Inf` : range;
 }
 
 function gray({ width, height, pixels }) {
@@ -62,7 +67,9 @@ function vectors(rows, color) {
   const range = extent(rows) ?? [0, 1];
   const words = `first ${rows.length} row${rows.length > 1 ? "s" : ""}, values ${number(range[0])} to ${number(range[1])}`;
   const lines = rows.map((row) => sparkline(row, range, color));
-  return h("span", { class: "wb-sparklines", role: "img", "aria-label": words, title: words }, ...lines);
+  const drawn = h("span", { class: "wb-sparklines", role: "img", "aria-label": words, title: words }, ...lines);
+  const broken = rows.some((row) => !row.every(Number.isFinite));
+  return broken ? h("div", {}, drawn, h("div", { class: "wb-faint" }, "NaN or Inf among them")) : drawn;
 }
 
 function sparkline(row, [low, high], color) {

@@ -68,19 +68,28 @@ def test_images_are_thumbnails_between_their_own_black_and_white() -> None:
     assert (first["width"], first["height"]) == (6, 8)
     expected = (gray - gray.min()) / (gray.max() - gray.min()) * 255
     np.testing.assert_allclose(first["pixels"].reshape(8, 6), expected, atol=0.51)
+    assert (first["low"], first["high"], first["broken"]) == (images[0].min(), images[0].max(), 0)  # of all channels
 
 
 def test_images_with_holes_and_flat_ones_are_drawn() -> None:
     holed = np.ones((1, 4, 4), np.float32)
     holed[0, 0, 0] = np.nan
-    for images in (holed, np.zeros((1, 4, 4), np.float32), np.full((1, 4, 4), np.inf, np.float32)):
-        assert preview(images)["images"][0]["pixels"].dtype == np.uint8
+    for images, told in (
+        (holed, (1, 1, 1)),
+        (np.zeros((1, 4, 4), np.float32), (0, 0, 0)),
+        (np.full((1, 4, 4), np.inf, np.float32), (np.nan, np.nan, 16)),
+    ):
+        shown = preview(images)["images"][0]
+        assert shown["pixels"].dtype == np.uint8
+        np.testing.assert_equal((shown["low"], shown["high"], shown["broken"]), told)
 
 
 def test_vectors_are_thinned_and_numbers_are_numbers() -> None:
     vectors = np.arange(2 * 1000, dtype=np.float32).reshape(2, 1000)
     shown = preview(vectors)
     assert shown["kind"] == "vector" and all(len(row) <= 128 for row in shown["rows"])
-    assert preview(np.float32([[0.5], [1.5]])) == {"kind": "numbers", "values": [0.5, 1.5]}
-    assert preview(np.zeros((0, 3), np.float32)) == {"kind": "numbers", "values": []}
-    assert preview(np.array(["a"], object)) == {"kind": "numbers", "values": []}
+    few = np.float32([[0.5], [np.inf], [np.nan]])
+    for array, values in (few, few.ravel()), (np.zeros((0, 3)), []), (np.array(["a"], object), []):
+        shown = preview(array)
+        assert shown["kind"] == "numbers"
+        np.testing.assert_array_equal(shown["values"], np.float64(values))

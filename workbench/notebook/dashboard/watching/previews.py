@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from workbench.notebook.messages import Message, column
@@ -33,7 +35,7 @@ def _labels(values: np.ndarray) -> Message:
 
 
 def _numbers(values: np.ndarray) -> Message:
-    return {"kind": "numbers", "values": [float(v) for v in values]}
+    return {"kind": "numbers", "values": column(values, "float64")}
 
 
 def _vector(one: np.ndarray) -> np.ndarray:
@@ -42,12 +44,21 @@ def _vector(one: np.ndarray) -> np.ndarray:
 
 
 def _image(one: np.ndarray) -> Message:
-    """Of [height, width] or [channels, height, width], channels averaged; `low` is drawn black, `high` white."""
-    gray = np.asarray(one, np.float32)
-    gray = gray.mean(0) if gray.ndim == 3 else gray
+    """Of [height, width] or [channels, height, width]; channels are averaged, and drawn from black to white."""
+    values = np.asarray(one, np.float32)
+    low, high = _range(values)
+    gray = values.mean(0) if values.ndim == 3 else values
     gray = gray[:: -(-gray.shape[0] // _PIXELS), :: -(-gray.shape[1] // _PIXELS)]
-    known = gray[np.isfinite(gray)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-    scaled = np.nan_to_num((gray - low) / ((high - low) or 1.0), nan=0.0, posinf=1.0, neginf=0.0)
-    pixels = column(np.rint(scaled * 255).clip(0, 255).reshape(-1), "uint8")
-    return {"width": gray.shape[1], "height": gray.shape[0], "low": low, "high": high, "pixels": pixels}
+    black, white = _range(gray)
+    scaled = np.nan_to_num((gray - black) / ((white - black) or 1.0), nan=0.0, posinf=1.0, neginf=0.0)
+    return {
+        "width": gray.shape[1], "height": gray.shape[0], "low": low, "high": high,
+        "broken": int(values.size - np.isfinite(values).sum()),
+        "pixels": column(np.rint(np.nan_to_num(scaled) * 255).clip(0, 255).reshape(-1), "uint8"),
+    }  # fmt: skip
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """Of those that are finite; NaN where none is."""
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if known.size else (math.nan, math.nan)
