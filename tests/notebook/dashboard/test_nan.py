@@ -142,7 +142,7 @@ def test_what_the_failing_step_was_fed_is_kept_with_the_row_in_question(logs: Bu
     assert reply["about"] == "the first with NaN; shown of it: row 4 of the batch"
     feeds = reply["feeds"]
     assert (feeds["rows"], feeds["first"], feeds["shapes"]) == ({"X": [3, 4]}, {"X": [0, 3]}, {"X": [[3, 1], [4, 1]]})
-    assert [one["values"] for one in feeds["previews"]["X"]] == [[1, 2, 3], [-5]]
+    assert [one["values"].tolist() for one in feeds["previews"]["X"]] == [[1, 2, 3], [-5]]
     assert feeds["devices"] == ["cpu:0", "cpu:1"] and feeds["nbytes"] == [12, 16]
     missing = answer(model, {"type": "fed", "step": 3, "request": "a 2"})
     assert missing is not None and "step 3" in missing["error"]
