@@ -16,6 +16,7 @@ from tests.planning.zoo import ZOO, integers
 from workbench import events, static
 from workbench.config import override
 from workbench.errors import ExecutionError, InvalidArgument
+from workbench.executors.lowering import programs
 from workbench.executors.lowering.tape import team
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning import schedule, shares
@@ -30,6 +31,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in {"BLOCK": 1e-12, "LEAST": 1, "MEETING": 0.0, "START": 0.0, "MARGIN": 1.0}.items():
         monkeypatch.setattr(shares, name, value)
     monkeypatch.setattr(shares, "shared_schedule", lambda *_: None)
+    monkeypatch.setattr(programs, "_SHORT", -1.0)
     monkeypatch.setattr(schedule, "processors", lambda: 64)
     monkeypatch.setattr(TeamTrial, "end", lambda self, _: setattr(self, "together", not self.together))
     with override(cpu_tape=True):
@@ -242,8 +244,8 @@ def test_all_threads_have_blocks_and_observers_are_told_by_whom() -> None:
     with events.subscribe(lambda e: told.append(e) if isinstance(e, events.OpRun) else None):
         exe.run([], feed=seen)
     assert {e.thread for e in told if "mul" in e.op.type} == {0, 1}
-    programs = binding_of(exe, [], seen).speculative
-    assert [len(program.units) for program in programs] == [1, 1]
+    binding = binding_of(exe, [], seen)
+    assert [len(program.units) for program in binding.speculative] == [1, 1] == [len(p.units) for p in binding.commit]
 
 
 def test_a_shared_op_is_one_call_of_a_profile() -> None:
@@ -278,6 +280,17 @@ def test_two_devices_keep_a_thread_each(monkeypatch: pytest.MonkeyPatch) -> None
     assert plan.schedule.threads == 2 and plan.shares.threads == 1
     plan = binding_of(with_threads(model, 4, 1), [model.loss.name], batch(4000)).plan
     assert plan.schedule.threads == 1 and plan.shares.threads == 2
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_short_commit_is_one_threads(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for short in (1.0, 0.0):
+        monkeypatch.setattr(programs, "_SHORT", short)
+        model = labelled().start()
+        binding = binding_of(with_threads(model, 2, devices), [model.loss.name], batch(4000))
+        counts.append((len(binding.speculative), len(binding.commit)))
+    assert counts == [(2, 1), (2, 2)]
 
 
 class Clock:

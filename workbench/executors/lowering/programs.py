@@ -18,9 +18,12 @@ from workbench.executors.lowering.tape.team import Helper, ThreadTeam
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.plan import Plan, Row
+from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import Flag, WorkerPool
 from workbench.graph.ssa import Node, Uses
 from workbench.runtime.native.tape import Tape
+
+_SHORT = 5e-4  # seconds of a commit, as estimated: others would save less than it takes to have them do it undisturbed
 
 
 class RowLowering:
@@ -53,17 +56,17 @@ class RowLowering:
         self.calls_blas = False
 
     def programs(self, rows: Sequence[Row], with_waits: bool, apart: bool) -> list[ThreadProgram]:
-        """One program per thread.
+        """One program per thread; a short commit has but one.
 
         Args:
-            with_waits: threads wait for each other's results.
+            with_waits: threads wait for each other's results, as they do but for the commit.
             apart: every row is a call of its own, so that one can look between them.
         """
-        threaded = with_waits or _independent(rows)
+        threaded = with_waits or (_are_long(rows) and _independent(rows))
         count = 1 + max((row.thread for row in rows), default=0) if threaded else 1
         programs = [ThreadProgram() for _ in range(count)]
         writers = [self._writer(thread, apart) for thread in range(count)]
-        team = self._team(writers, apart)
+        team = self._team(writers, apart) if threaded else None
         if writers[0] is not None and count == 1 and not self._context.comm.computes_here:
             writers[0].overlap(Uses(self.plan.graph.nodes).readers_of)
         waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
@@ -228,6 +231,10 @@ def _hand_over(memory: Any, cell: Cell) -> None:
 def _let_go(cells: list[Cell]) -> None:
     for cell in cells:
         cell.value = None
+
+
+def _are_long(rows: Sequence[Row]) -> bool:
+    return sum(seconds(row.cost) for row in rows) > _SHORT
 
 
 def _independent(rows: Sequence[Row]) -> bool:
