@@ -33,8 +33,6 @@ from workbench.optimizer.optimizer import Optimizer
 from workbench.runtime.storage.scope import Scope, global_scope, scope_guard
 
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
-
-
 Y = X.sum(1, keepdims=True)
 
 

@@ -36,8 +36,6 @@ from workbench.events import (
 from workbench.framework.values.place import CPUPlace
 
 PLACES = (CPUPlace(0), CPUPlace(1))
-
-
 ONE_OF_EACH: list[Event] = [
     Step("exe", 3, 1_000, 4_000, PLACES, (2, 1)),
     Feed("exe", 3, PLACES, {"x": (2, 1)}, {"x": ((2, 4), (1, 4))}, {"x": "float32"}, (32, 16)),

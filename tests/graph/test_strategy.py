@@ -19,8 +19,6 @@ from workbench.graph.settings import Settings
 from workbench.graph.strategy import BuildStrategy
 
 Reduce, AllReduce = BuildStrategy.ReduceStrategy.Reduce, BuildStrategy.ReduceStrategy.AllReduce
-
-
 Scale = BuildStrategy.GradientScaleStrategy
 
 
@@ -53,8 +51,6 @@ PADDLE_1_8 = {
     "async_mode": False,
     "mkldnn_enabled_op_types": frozenset(),
 }
-
-
 PADDLE_2 = {
     "fix_op_run_order": False,
     "fuse_bn_add_act_ops": True,
@@ -68,11 +64,7 @@ PADDLE_2 = {
     "allow_cuda_graph_capture": False,
     "fuse_adamw": False,
 }
-
-
 DEFAULTS = PADDLE_1_8 | PADDLE_2 | {"exact": False, "winograd": True}
-
-
 FIELDS = sorted(DEFAULTS)
 
 

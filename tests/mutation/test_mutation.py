@@ -147,9 +147,9 @@ def test_another_seed_chooses_other_faults() -> None:
 @pytest.mark.processes
 def test_one_of_ours_is_noticed(capfd: Captured) -> None:
     name = "what is fed for the scope may be written over"
-    tests = ["--tests", "tests/parallel/test_fed_persistables.py"]
+    tests = ["--tests", "tests/parallel/steps/test_fed_persistables.py"]
     assert main(["--only", name, "--jobs", "1", *tests], areas=AREAS[:1]) == 0
-    assert "killed: tests/parallel/test_fed_persistables.py::test_what_was_fed" in capfd.readouterr().out
+    assert "killed: tests/parallel/steps/test_fed_persistables.py::test_what_was_fed" in capfd.readouterr().out
 
 
 # Running

@@ -14,31 +14,15 @@ import pytest
 import workbench.ops  # noqa: F401  (fills the op table)
 from tests.ops import case as C
 from workbench.errors import ShapeError
-from workbench.framework import names
 from workbench.framework.expr.numpy_functions import numpy_xp
-from workbench.framework.op.elementwise import trace
-from workbench.framework.op.evaluate import EvaluatedArray, reduce_to
-from workbench.framework.op.grad_op import backward_op, call_rule
+from workbench.framework.op.evaluate import EvaluatedArray
+from workbench.framework.op.grad_op import backward_op
 from workbench.framework.op.record import OPS, find_op
 from workbench.framework.op.recorder import recording
-from workbench.framework.program.guard import program_guard, static_mode
-from workbench.framework.program.program import Program
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import size_of, spec_of
 
 HERE = Path(__file__).parent
-# Ops that cannot run from arrays alone: op type -> the test file that covers it.
-_FLOW = ("cond", "cond_grad", "while", "while_grad")
-_GROUPS = ("c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all", "c_gen_nccl_id", "gen_nccl_id")
-_SERVERS = ("send", "recv", "send_barrier", "fetch_barrier", "listen_and_serv")
-_TABLES = ("distributed_lookup_table", "distributed_lookup_table_grad", "fake_init", "split_selected_rows")
-COVERED_ELSEWHERE = {
-    **dict.fromkeys(_FLOW, "control_flow/test_control_flow.py"),
-    **dict.fromkeys(_GROUPS + _SERVERS, "ops/distributed/test_declarations.py"),
-    **dict.fromkeys(_TABLES, "ops/distributed/test_tables.py"),
-    "pylayer": "builders/test_py_layer.py",
-    "server_exchange": "servers/test_programs.py",
-}
 
 
 def _collect() -> tuple[list[C.Case], dict[str, str]]:
@@ -54,7 +38,6 @@ def _collect() -> tuple[list[C.Case], dict[str, str]]:
 
 
 CASES, BROKEN = _collect()
-RECORDED = {case.type for case in CASES}
 
 
 def over(keep: Any = lambda case: True) -> Any:
@@ -107,37 +90,6 @@ def _agree(spec: Any, value: Any, exact: bool, what: str) -> None:
     assert len(spec.shape) == len(real.shape), f"{what}: inferred {spec}, got {real}"
     for declared, dim in zip(spec.shape, real.shape, strict=True):
         assert declared == dim or (declared == -1 and not exact), f"{what}: inferred {spec}, got {real}"
-
-
-def test_case_files_can_be_read() -> None:
-    assert not BROKEN, "\n".join(f"{name}:\n{text}" for name, text in BROKEN.items())
-
-
-def test_every_op_has_a_case() -> None:
-    forward = {type for type, record in OPS.items() if not record.is_grad}
-    missing = sorted(forward - RECORDED - set(COVERED_ELSEWHERE))
-    assert not missing, f"ops without a case in tests/ops/*/cases_*.py: {missing}"
-
-
-def test_every_differentiable_op_has_a_gradient_case() -> None:
-    """A case with grad=False does not cover the gradient."""
-    covered = {case.type for case in CASES if case.type in OPS and _differentiable(case)}
-    needed = {t for t, record in OPS.items() if record.differentiable and not record.is_grad}
-    missing = sorted(needed - covered - set(COVERED_ELSEWHERE))
-    assert not missing, f"differentiable ops whose gradient no case checks: {missing}"
-
-
-def test_exceptions_name_a_test_that_covers_them() -> None:
-    for type, file in COVERED_ELSEWHERE.items():
-        forward = type.removesuffix("_grad")
-        assert forward in (HERE.parent / file).read_text(), f"{file} does not mention {forward}"
-
-
-def test_cases_name_registered_ops_once() -> None:
-    labels = [case.label for case in CASES]
-    assert sorted(set(labels)) == sorted(labels), "two cases share a label"
-    unknown = sorted(RECORDED - set(OPS))
-    assert not unknown, f"cases for unknown ops: {unknown}"
 
 
 @over()
@@ -356,135 +308,6 @@ def _bind(env: dict[str, Any], variable: Any, value: Any) -> None:
             _bind(env, var, v)
     elif variable is not None:
         env[variable.name] = value
-
-
-def _run_block(block: Any, env: dict[str, Any]) -> None:
-    """Operators in order, by their records: all that the checks need of an executor."""
-    for operator in block.ops:
-        args = []
-        for slot in operator.record.inputs:
-            held = [env[name] for name in operator.input(slot.name)]
-            args.append(held if slot.is_list and held else held[0] if held else None)
-        results = C.run_forward(operator.record, args, operator.call_attrs())
-        for slot, result in zip(operator.record.outputs, results, strict=True):
-            listed = result if isinstance(result, list | tuple) else [result]
-            env.update(zip(operator.output(slot.name), listed, strict=False))
-
-
-def _variants(case: C.Case, arrays: list[Any]) -> list[list[Any]]:
-    exact = C.specs_of(arrays)
-    return [exact, C.with_unknown(case, exact, lambda axis: True)]
-
-
-@over()
-def test_static(case: C.Case) -> None:
-    """Recorded in a Program (dims known and unknown) and run from it, the op gives the same bits."""
-    arrays = case.arrays(case.run_dtypes()[0])
-    expected = C.run_forward(case.op, arrays, case.full_attrs)
-    for specs in _variants(case, arrays):
-        program = Program()
-        with names.guard(), program_guard(program, Program()), static_mode():
-            block = program.global_block()
-            given = [_declare(block, f"x{i}", spec) for i, spec in enumerate(specs)]
-            outs = case.op(*given, **case.attrs)
-        outs = (outs,) if len(case.op.outputs) == 1 else outs
-        assert [operator.type for operator in block.ops] == [case.type]
-        layer = case.op.layer or case.op.type
-        flat_outs = [v for out in outs for v in (out if isinstance(out, list) else [out]) if v is not None]
-        assert [v.name for v in flat_outs] == [f"{layer}_0.tmp_{k}" for k in range(len(flat_outs))]
-        env: dict[str, Any] = {}
-        _bind(env, given, arrays)
-        _run_block(block, env)
-        for variable, want in zip(outs, expected, strict=True):
-            want = list(want) if isinstance(want, tuple) else want
-            if variable is not None:
-                got = _each(lambda v, env=env: env[v.name], variable)
-                _equal(got, want)
-                _agree(_each(lambda v: v.spec, variable), got, False, "static")
-
-
-def _each(function: Any, variable: Any) -> Any:
-    return [function(v) for v in variable] if isinstance(variable, list) else function(variable)
-
-
-def _ask(gradient: Any) -> Any:
-    return gradient() if callable(gradient) else gradient
-
-
-@over(_differentiable)
-def test_rule_in_static_mode(case: C.Case) -> None:
-    """The gradient rule appends operators (dims known and unknown) that give the gradient when run."""
-    arrays = case.arrays("float64")
-    outputs = C.run_forward(case.op, arrays, case.full_attrs)
-    gs = C.cotangents(case, outputs)
-    expected = C.run_backward(case, arrays, outputs, gs)
-    for specs in _variants(case, arrays):
-        out_specs = _inferred(case, specs)
-        program = Program()
-        with names.guard(), program_guard(program, Program()), static_mode():
-            block = program.global_block()
-            ins = [_declare(block, f"x{i}", spec) for i, spec in enumerate(specs)]
-            outs = [_declare(block, f"y{i}", spec) for i, spec in enumerate(out_specs)]
-            saved = [slot.name in case.op.saved for slot in case.op.outputs]
-            kept = [out if keep else None for out, keep in zip(outs, saved, strict=True)]
-            given = [None if g is None else _declare(block, f"g{i}", out_specs[i]) for i, g in enumerate(gs)]
-            grads = [_ask(g) for g in call_rule(case.op, given, kept, ins, case.full_attrs)]
-        env: dict[str, Any] = {}
-        for slot, variable, value in zip(case.op.inputs, ins, arrays, strict=True):
-            _bind(env, variable, value if slot.name in case.op.saved else C.tree_map(_poison, value))
-        for variable, value in [*zip(outs, outputs, strict=True), *zip(given, gs, strict=True)]:
-            _bind(env, variable, value)
-        _run_block(block, env)
-        for slot, gradient, a in zip(case.op.inputs, grads, arrays, strict=True):
-            if slot.name not in case.differentiated():
-                continue
-            listed = gradient if isinstance(gradient, list) else [gradient]
-            for variable, want, x in zip(listed, C.leaves([expected[slot.name]]), C.leaves([a]), strict=True):
-                got = C.dense(env[variable.name])
-                _agree(variable.spec, env[variable.name], False, f"rule for {slot.name}")
-                _close(reduce_to(np, got, x.shape), want, slot.name, rtol=1e-9, atol=1e-12)
-
-
-@over(lambda case: case.op.is_elementwise)
-def test_trace_of_forward(case: C.Case) -> None:
-    for dtype in case.run_dtypes():
-        arrays = case.arrays(dtype)
-        kinds = tuple(a.dtype if a is not None else "float32" for a in arrays)
-        expressions = _tuple(trace(case.op, kinds, **case.attrs))
-        for expression, want in zip(expressions, C.run_forward(case.op, arrays, case.full_attrs), strict=True):
-            if want is None:
-                assert expression is None
-                continue
-            with np.errstate(all="ignore"):
-                got = np.asarray(expression.evaluate(numpy_xp, *arrays))
-            _equal(got, want, dtype)
-            assert expression.dtype == want.dtype, "the expression's dtype"
-
-
-@over(lambda case: case.op.is_elementwise and _differentiable(case))
-def test_trace_of_gradient(case: C.Case) -> None:
-    grad_op = find_op(case.op.grad_type)
-    for dtype in case.run_dtypes():
-        arrays = case.arrays(dtype)
-        outputs = C.run_forward(case.op, arrays, case.full_attrs)
-        gs = C.cotangents(case, outputs)
-        kept = [out for slot, out in zip(case.op.outputs, outputs, strict=True) if slot.name in case.op.saved]
-        given = [*arrays, *kept, *gs]
-        expressions = trace(grad_op, tuple("float32" if a is None else a.dtype for a in given), **case.attrs)
-        slots = [s.name.removesuffix("@GRAD") for s in grad_op.outputs]
-        by_name = dict(zip(slots, _tuple(expressions), strict=True))
-        want = C.run_backward(case, arrays, outputs, gs, grad_op=_rule_op(case))
-        for slot, a in zip(case.op.inputs, arrays, strict=True):
-            if slot.name in case.differentiated():
-                with np.errstate(all="ignore"):
-                    got = by_name[slot.name].evaluate(numpy_xp, *given)
-                whole = np.broadcast_to(np.asarray(got), outputs[0].shape)
-                reduced = reduce_to(np, whole, a.shape).astype(a.dtype)
-                _equal(reduced, want[slot.name], f"{slot.name} in {dtype}")
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _buffers(case: C.Case, outputs: Any) -> list[Any]:

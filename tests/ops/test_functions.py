@@ -1,4 +1,4 @@
-"""The public functions over the ops: Paddle's names and arguments, numbers as operands, dtypes, names, errors."""
+"""The public functions over the ops: Paddle's names and arguments, numbers as operands, dtypes, names."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 import workbench as wb
 from workbench.config import override
 from workbench.dygraph.dispatch.mode import dynamic_guard
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType
 from workbench.facade import FUNCTIONAL, TENSOR
 from workbench.facade import names as public_names
-from workbench.framework import names
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
 from workbench.ops.math import compare
@@ -35,14 +34,6 @@ def _dynamic_mode() -> Iterator[None]:
 
     with recording(dynamic_recorder):
         yield
-
-
-@pytest.fixture
-def static() -> Iterator[Program]:
-    """Static mode over a fresh program with fresh names."""
-    program = Program()
-    with names.guard(), program_guard(program, Program()), static_mode():
-        yield program
 
 
 def tensor(values: Any, dtype: str = "float32") -> Any:
@@ -358,69 +349,3 @@ def test_increment_and_assign_write_the_variable(static: Program) -> None:
     with pytest.raises(InvalidArgument, match="does not fit"):
         wb.assign(data(static, "y", [2]), counter)
     assert len(static.global_block().ops) == 3
-
-
-# Errors name the thing, what was expected and what came
-
-
-INTEGERS = np.array([1, 2, 3])
-ERRORS = {
-    "exp of integers": (lambda: wb.exp(wb.assign(INTEGERS)), InvalidType, "astype"),
-    "mean of integers": (lambda: wb.mean(wb.assign(INTEGERS)), InvalidType, "astype"),
-    "relu of integers": (lambda: F.relu(wb.assign(INTEGERS)), InvalidType, "relu"),
-    "two dtypes": (lambda: wb.add(wb.zeros([2]), wb.zeros([2], "float64")), InvalidType, "one dtype"),
-    "two shapes": (lambda: wb.add(wb.zeros([2]), wb.zeros([3])), InvalidArgument, r"\[2\] and \[3\]"),
-    "two numbers": (lambda: wb.add(1, 2), InvalidType, "int and int"),
-    "fraction of integers": (lambda: wb.scale(wb.assign(INTEGERS), 0.5), InvalidType, "whole"),
-    "negative power": (lambda: wb.assign(INTEGERS) ** -1, InvalidArgument, "negative powers"),
-    "tensor as scale": (lambda: wb.scale(wb.zeros([2]), wb.zeros([2])), InvalidType, "number"),
-    "no axis": (lambda: wb.sum(wb.zeros([2, 3]), axis=2), InvalidArgument, r"\[-2, 2\)"),
-    "axis twice": (lambda: wb.sum(wb.zeros([2, 3]), axis=[1, -1]), InvalidArgument, "twice"),
-    "axis a float": (lambda: wb.mean(wb.zeros([2]), axis=0.5), InvalidType, "float 0.5"),
-    "maximum of nothing": (lambda: wb.max(wb.zeros([0, 3]), axis=0), InvalidArgument, "at least one"),
-    "all of floats": (lambda: wb.all(wb.zeros([2])), InvalidType, "bool"),
-    "condition of floats": (lambda: wb.where(wb.zeros([2]), 1.0, wb.zeros([2])), InvalidType, "bool"),
-    "where without y": (lambda: wb.where(wb.zeros([2]) > 0, wb.ones([2])), NotImplementedError, "x and y"),
-    "two numbers to choose": (lambda: wb.where(wb.zeros([2]) > 0, 1, 2), InvalidType, "at least one tensor"),
-    "negative size": (lambda: wb.zeros([-1, 2]), InvalidArgument, ">= 0"),
-    "text as value": (lambda: wb.full([2], "one"), InvalidType, "number"),
-    "step of zero": (lambda: wb.arange(0, 5, 0), InvalidArgument, "not zero"),
-    "ragged values": (lambda: wb.assign([[1, 2], [3]]), InvalidType, "list"),
-    "crossed bounds": (lambda: wb.clip(wb.zeros([2]), 2, 1), InvalidArgument, "greater"),
-    "text as bound": (lambda: wb.clip(wb.zeros([2]), "0", 1), InvalidType, "number"),
-    "alpha of zero": (lambda: F.celu(wb.zeros([2]), 0), InvalidArgument, "> 0"),
-    "float positions": (lambda: wb.argmax(wb.zeros([2]), dtype="float32"), InvalidType, "integers"),
-    "triangle of a vector": (lambda: wb.tril(wb.zeros([2])), InvalidArgument, "2 dimensions"),
-    "sum of nothing": (lambda: wb.add_n([]), InvalidArgument, "at least one"),
-    "sum of two shapes": (lambda: wb.add_n([wb.zeros([2]), wb.zeros([3])]), InvalidArgument, r"\[3\]"),
-    "no such activation": (lambda: wb.scale(wb.zeros([2]), act="rleu"), LookupError, "relu"),
-    "out argument": (lambda: wb.logical_not(wb.zeros([2]), out=wb.zeros([2])), InvalidType, "assign"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ERRORS)
-def test_error(name: str) -> None:
-    call, kind, words = ERRORS[name]
-    with pytest.raises(kind, match=words) as caught:
-        call()
-    assert isinstance(caught.value, EnforceNotMet)
-
-
-def test_errors_in_a_program_name_the_op_the_variables_and_the_line(static: Program) -> None:
-    x, y = data(static, "x", [-1, 3]), data(static, "y", [-1, 4])
-    with pytest.raises(InvalidArgument) as caught:
-        wb.add(x, y)
-    text = str(caught.value)
-    for part in ("elementwise_add", "x float32[?, 3]", "y float32[?, 4]", __file__):
-        assert part in text
-    assert not static.global_block().ops
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: wb.clip(x, -2, 5), lambda x: wb.scale(x, 2.0), lambda x: wb.increment(x, 1), lambda x: wb.pow(x, 2)],
-)
-def test_booleans_are_no_numbers(function: Any) -> None:
-    """A tensor that says it is Boolean would hold 2 or -1."""
-    with pytest.raises(InvalidArgument, match=r"needs numbers; cast it first, as in x.astype\('int64'\)"):
-        function(tensor([True], "bool"))

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from tests.builders.building import Session, outputs, program, types
-from tests.optimizer.stepping import history, total, trained, weighted
-from workbench import optimizer, to_tensor
+from tests.optimizer.stepping import history, total, trained
+from workbench import optimizer
 from workbench.builders.data import data
 from workbench.builders.initializers.initializer import Constant
 from workbench.builders.nn.dense import embedding, fc
 from workbench.builders.param_attr import ParamAttr
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
+from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.framework import names
 from workbench.framework.op.record import find_op
-from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, LR_SCHED, OPTIMIZE
 from workbench.optimizer import lr
@@ -249,115 +248,6 @@ class TestGroups:
         assert [session.value(name)[0] for name in "abc"] == pytest.approx([-0.6, -0.8, -12.0])
 
 
-class TestMasters:
-    def test_small_steps_are_not_rounded_away(self):
-        """1 - 1e-4 rounds to 1 in float16 (spacing 2**-11 below 1), 30 of these steps do not."""
-        values = {"w": np.array([1.0, 2.0], np.float16)}
-        plain, _ = trained(optimizer.SGD(1e-4), values)
-        kept, _ = trained(optimizer.SGD(1e-4, multi_precision=True), values)
-        for session in (plain, kept):
-            for _ in range(30):
-                session.run([], g_w=np.array([1.0, 2.0], np.float16))
-        assert plain.value("w").tolist() == [1.0, 2.0]
-        expected = np.float32([1 - 3e-3, 2 - 6e-3])
-        assert kept.value("w_fp32_master_0") == pytest.approx(expected, rel=1e-6)
-        assert kept.value("w").tolist() == expected.astype(np.float16).tolist()
-
-    def test_moments_are_float32(self):
-        _, main = trained(
-            optimizer.Adam(multi_precision=True), {"w": np.ones(2, np.float16), "v": np.ones(2, np.float32)}
-        )
-        dtypes = {v.name: v.dtype.name for v in main.persistables()}
-        assert dtypes["w_moment1_0"] == dtypes["w_fp32_master_0"] == "float32" and dtypes["w"] == "float16"
-        assert "v_fp32_master_0" not in dtypes
-
-
-class TestState:
-    @pytest.mark.parametrize(
-        ("make", "expected"),
-        [
-            (lambda: optimizer.SGD(0.1), {}),
-            (lambda: optimizer.Momentum(0.1), {"velocity": 0}),
-            (
-                lambda: optimizer.Adam(0.1, 0.8, 0.9),
-                {"moment1": 0, "moment2": 0, "beta1_pow_acc": 0.8, "beta2_pow_acc": 0.9},
-            ),
-            (
-                lambda: optimizer.AdamW(0.1),
-                {"moment1": 0, "moment2": 0, "beta1_pow_acc": 0.9, "beta2_pow_acc": 0.999},
-            ),
-            (lambda: optimizer.Adagrad(0.1, initial_accumulator_value=0.5), {"moment": 0.5}),
-            (lambda: optimizer.RMSProp(0.1), {"momentum": 0, "mean_square": 0, "mean_grad": 0}),
-            (lambda: optimizer.Adamax(0.1), {"moment": 0, "inf_norm": 0, "beta1_pow_acc": 0.9}),
-            (lambda: optimizer.Adadelta(0.1), {"_avg_squared_grad": 0, "_avg_squared_update": 0}),
-            (
-                lambda: optimizer.Lamb(0.1),
-                {"moment1": 0, "moment2": 0, "beta1_pow_acc": 0.9, "beta2_pow_acc": 0.999},
-            ),
-        ],
-        ids=["sgd", "momentum", "adam", "adamw", "adagrad", "rmsprop", "adamax", "adadelta", "lamb"],
-    )
-    def test_p6_names_and_initial_values(self, make, expected):
-        with program() as (main, startup):
-            make().minimize(find_op("mean")(fc(data("X", [None, 1]), 2, bias_attr=False)))
-        session = Session(main, startup)
-        state = {v.name: v for v in main.persistables() if not v.is_parameter}
-        assert set(state) == {"learning_rate_0", *(f"fc_0.w_0_{kind}_0" for kind in expected)}
-        for kind, value in expected.items():
-            initial = session.value(f"fc_0.w_0_{kind}_0")
-            assert initial.shape == ((1,) if "pow" in kind else (1, 2)) and np.all(initial == np.float32(value))
-        assert session.value("learning_rate_0").tolist() == [np.float32(0.1)]
-
-    def test_p13_state_is_filled_after_the_parameters(self):
-        with program() as (_, startup):
-            optimizer.Momentum(0.1).minimize(regression())
-        assert outputs(startup) == [
-            "fc_0.w_0", "fc_0.b_0", "fc_0.b_0_velocity_0", "fc_0.w_0_velocity_0", "learning_rate_0",
-        ]  # fmt: skip
-
-    def test_an_optimizers_name_shows(self):
-        with program() as (main, _):
-            optimizer.Momentum(0.1, name="m").minimize(regression())
-        assert main.global_block().has_var("fc_0.w_0_m_velocity_0")
-
-    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
-    def test_two_optimizers_have_two_states(self):
-        with program() as (main, _):
-            loss = regression()
-            optimizer.Momentum(0.1).minimize(loss, parameters=["fc_0.w_0"])
-            optimizer.Momentum(0.2).minimize(loss, parameters=["fc_0.w_0"])
-        kept = [v.name for v in main.persistables() if not v.is_parameter]
-        assert kept == ["fc_0.w_0_velocity_0", "learning_rate_0", "fc_0.w_0_velocity_1", "learning_rate_1"]
-
-    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
-    def test_one_optimizer_twice_keeps_one_state(self):
-        opt = optimizer.Momentum(0.1, 0.5)
-        with program() as (main, startup):
-            w, v = np.array([1.0]), np.array([1.0])
-            loss = weighted({"w": w, "v": v})
-            opt.minimize(loss)
-            opt.minimize(loss)
-        assert len([x for x in main.persistables() if "velocity" in x.name]) == 2
-        session = Session(main, startup)
-        session.run([], g_w=np.array([2.0]), g_v=np.array([0.0]))
-        assert session.value("w") == pytest.approx([1 - 0.1 * 2 - 0.1 * (0.5 * 2 + 2)])
-
-    def test_one_optimizer_on_two_programs(self):
-        opt = optimizer.Momentum(0.1, 0.5)
-        for start in (1.0, 2.0):
-            assert history(opt, [start], [[2.0]] * 2).ravel() == pytest.approx([start - 0.2, start - 0.5])
-
-    @pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
-    def test_fresh_counters_over_the_same_program_do_not_share_states(self):
-        with program() as (main, _):
-            loss = regression()
-            optimizer.Momentum(0.1).minimize(loss, parameters=["fc_0.w_0"])
-            with names.guard():
-                optimizer.Momentum(0.1).minimize(loss, parameters=["fc_0.w_0"])
-        kept = [v.name for v in main.persistables() if not v.is_parameter]
-        assert kept == ["fc_0.w_0_velocity_0", "learning_rate_0", "fc_0.w_0_velocity_1", "learning_rate_1"]
-
-
 class TestSelection:
     def test_parameters_of_the_constructor_and_of_minimize(self):
         with program():
@@ -451,113 +341,6 @@ class TestSparse:
         assert np.array_equal(lazy[0], full[0])
         assert (full[1] != full[0]).any(axis=1).tolist() == [True, True, False, True, False]
         assert (lazy[1] != lazy[0]).any(axis=1).tolist() == [True, False, False, True, False]
-
-
-class TestRefusals:
-    def test_a_failing_minimize_leaves_nothing(self):
-        class Broken(optimizer.Momentum):
-            def attributes(self, parameter):
-                return {"mu": 0.9, "use_nestorov": True}
-
-        with program() as (main, startup):
-            loss = regression()
-            opt = Broken(lr.StepDecay(0.1, 2), weight_decay=0.1, grad_clip=ClipGradByGlobalNorm(1.0))
-
-            def state():
-                return (
-                    [repr(op) for op in main.global_block().ops if op.type != "mean"],
-                    list(main.global_block().vars),
-                    [repr(op) for op in startup.global_block().ops],
-                    list(startup.global_block().vars),
-                    dict(main.lr_schedulers),
-                )
-
-            before = state()
-            for _ in range(2):
-                with pytest.raises(LookupError, match="use_nesterov"):
-                    opt.minimize(loss)
-                assert state() == before
-            optimizer.SGD(0.1).minimize(loss)
-            assert types(main)[-2:] == ["sgd", "sgd"]
-
-    def test_p35_the_loss_has_shape_1(self):
-        with program(), pytest.raises(InvalidArgument, match=r"shape \[1\]"):
-            optimizer.SGD(0.1).minimize(fc(data("X", [None, 1]), 2))
-
-    def test_nothing_to_train(self):
-        with program(), pytest.raises(InvalidArgument, match="no trainable parameter"):
-            optimizer.SGD(0.1).minimize(find_op("mean")(data("X", [None, 1])))
-        with program(), pytest.raises(InvalidArgument, match="nothing to update"):
-            optimizer.SGD(0.1).apply_gradients([])
-
-    def test_pairs_are_checked(self):
-        with program():
-            loss = regression()
-            pairs = optimizer.SGD(0.1).backward(loss)
-            for bad, message in (
-                (pairs + pairs[:1], "'fc_0.w_0' comes twice"),
-                ([(pairs[0][1], pairs[0][0])], "pairs"),
-                ([(pairs[0][0], 3)], "fc_0.w_0"),
-                ([pairs[0][0]], "pairs"),
-            ):
-                with pytest.raises(InvalidArgument, match=message):
-                    optimizer.SGD(0.1).apply_gradients(bad)
-        with program():
-            other = optimizer.SGD(0.1).backward(regression())
-        with pytest.raises(InvalidArgument, match="different programs"):
-            optimizer.SGD(0.1).apply_gradients([pairs[0], other[1]])
-
-    def test_dynamic_mode(self):
-        opt = optimizer.SGD(0.1)
-        for call in (lambda: opt.minimize(to_tensor([1.0])), opt.step, opt.clear_grad):
-            with pytest.raises(PreconditionNotMet, match=r"parameters=layer.parameters\(\)"):
-                call()
-        with program():
-            fc(data("X", [None, 1]), 2)
-            of_a_program = optimizer.SGD(0.1, parameters=default_main_program().all_parameters())
-        with pytest.raises(PreconditionNotMet, match=r"belong to a Program.*minimize\(loss\)"):
-            of_a_program.step()
-        with pytest.raises(InvalidType, match="'loss'"):
-            opt.minimize("loss")
-
-    @pytest.mark.parametrize(
-        ("make", "error", "message"),
-        [
-            (lambda: optimizer.SGD("0.1"), InvalidType, "SGD takes a number or an optimizer.lr schedule"),
-            (lambda: optimizer.SGD(-0.1), InvalidArgument, "at least 0"),
-            (lambda: optimizer.SGD(float("inf")), InvalidArgument, "finite"),
-            (lambda: optimizer.SGD(0.1, weight_decay="l2"), InvalidType, "weight_decay"),
-            (lambda: optimizer.SGD(0.1, weight_decay=-1.0), InvalidArgument, "at least 0"),
-            (lambda: optimizer.SGD(0.1, grad_clip=1.0), InvalidType, "grad_clip"),
-            (lambda: optimizer.SGD(0.1, name=1), InvalidType, "name"),
-            (lambda: optimizer.SGD(0.1, parameters="w"), InvalidType, "parameters"),
-            (lambda: optimizer.SGD(0.1, parameters=[3]), InvalidType, "3 in the list"),
-            (lambda: optimizer.SGD(0.1, parameters=[{"parameters": []}]), InvalidType, "a dict with 'params'"),
-            (lambda: optimizer.SGD(0.1, parameters=[{"params": [], "beta1": 1}]), InvalidArgument, "no option 'beta1'"),
-            (
-                lambda: optimizer.Adam(0.1, parameters=[{"params": [], "beta1": 1}]),
-                InvalidArgument,
-                r"beta1 in \[0, 1\)",
-            ),
-            (
-                lambda: optimizer.SGD(0.1, parameters=[{"params": ["a"]}, {"params": ["a"]}]),
-                InvalidArgument,
-                "two groups",
-            ),
-            (lambda: optimizer.Momentum(0.1, "0.9"), InvalidType, "momentum"),
-            (lambda: optimizer.Lamb(0.1, exclude_from_weight_decay_fn=3), InvalidType, "a function or None"),
-            (lambda: optimizer.Adadelta(0.1, rho=1.0), InvalidArgument, r"rho in \[0, 1\)"),
-            (lambda: optimizer.Momentum(0.1, rescale_grad=0.5), Unimplemented, "rescale_grad"),
-            (lambda: optimizer.Adam(beta1=1.0), InvalidArgument, r"beta1 in \[0, 1\)"),
-            (lambda: optimizer.Adam(epsilon=-1e-8), InvalidArgument, "epsilon"),
-            (lambda: optimizer.AdamW(weight_decay=L2Decay(0.1)), InvalidType, "weight_decay"),
-            (lambda: optimizer.AdamW(apply_decay_param_fun="w"), InvalidType, "apply_decay_param_fun"),
-            (lambda: optimizer.RMSProp(0.1, rho=1.5), InvalidArgument, "rho"),
-        ],
-    )
-    def test_bad_arguments(self, make, error, message):
-        with pytest.raises(error, match=message):
-            make()
 
 
 def test_attributes_of_the_ops_are_plain():

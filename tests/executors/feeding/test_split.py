@@ -36,8 +36,6 @@ CEIL = [
     (3, 4, [1, 1, 1]),
     (1, 2, [1]),
 ]
-
-
 FLOOR = [
     (3, 2, [1, 2]),
     (10, 4, [2, 2, 2, 4]),
@@ -46,14 +44,8 @@ FLOOR = [
     (3, 4, [1, 1, 1]),
     (1, 2, [1]),
 ]
-
-
 RULES = st.sampled_from(["floor", "ceil"])
-
-
 SIZES = st.integers(0, 200)
-
-
 DEVICES = st.integers(1, 17)
 
 

@@ -21,12 +21,10 @@ from tests.parallel.programs import drawn_model, randoms, sizes, strategies
 from tests.parallel.random_models import feed as random_feed
 from workbench import events, static
 from workbench.errors import InvalidArgument, PreconditionNotMet
-from workbench.executors.lowering.tape import writer
 from workbench.executors.running import whole_step as module
 from workbench.executors.running.step import bound_step
 from workbench.runtime.native.arrays import array_layout
 from workbench.runtime.storage.tensor import LoDTensor
-from workbench.runtime.words.codes import PAUSED
 
 OPTIMIZERS = [wb.optimizer.SGD, wb.optimizer.Momentum, wb.optimizer.Adam, wb.optimizer.AdamW]
 F = wb.nn.functional
@@ -340,56 +338,6 @@ def test_a_parameter_of_an_executor_that_has_run_can_be_copied() -> None:
     run.step(batch(8, 1))
     np.testing.assert_array_equal(copied.numpy(), before)
     assert (tensor.numpy() != before).any()
-
-
-# Ctrl-C
-
-
-class Pressed:
-    """Ctrl-C right behind the call, once it has come back so many times; Python raises it there."""
-
-    def __init__(self, call: Any, after: int) -> None:
-        self.call, self.left, self.statuses = call, after, list[int]()
-
-    def __call__(self) -> int:
-        status = self.call()
-        self.statuses.append(status)
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-        return status
-
-
-@pytest.fixture
-def looking_up_all_the_time() -> Any:
-    """Plans made inside come back to Python behind every row."""
-    with mock.patch.object(writer, "LOOK_UP", -1.0):
-        yield
-
-
-def test_ctrl_c_at_any_moment_finds_a_whole_step_or_none(looking_up_all_the_time: None) -> None:
-    undisturbed = Run(classifier(wb.optimizer.Adam(0.1)), whole=False)
-    states, versions = [], []
-    for number in range(4):
-        undisturbed.step(batch(8, number))
-        states.append(undisturbed.state)
-        versions.append(undisturbed.versions)
-    after, outcomes, statuses = 1, [], []
-    while not statuses or statuses[-1] == PAUSED:
-        run = Run(classifier(wb.optimizer.Adam(0.1)))
-        run.step(batch(8, 0))
-        run.step(batch(8, 1))
-        pressed = Pressed(run.prepared._call, after)
-        with mock.patch.object(run.prepared, "_call", pressed), pytest.raises(KeyboardInterrupt):
-            run.step(batch(8, 2))
-        applied = run.exe.inspection.steps - 2
-        assert run.state == states[1 + applied] and run.versions == versions[1 + applied]
-        for number in range(2 + applied, 4):
-            run.step(batch(8, number))
-        assert run.state == states[3]
-        outcomes.append(applied)
-        statuses, after = pressed.statuses, after + 1
-    assert 0 in outcomes and 1 in outcomes and outcomes == sorted(outcomes)
 
 
 def test_an_unknown_layout_of_arrays_means_steps_in_parts() -> None:
