@@ -12,11 +12,12 @@ nothing of theirs. Collectives are marked `==`, and `<>` what parameter servers 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench.errors import NotFound
-from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.expr import Expr, in_order
 from workbench.framework.op.record import find_op
 from workbench.framework.program.roles import role_text
 from workbench.framework.text.lexicon import SPELLED, quote, type_text, value_text, word_text
@@ -131,7 +132,9 @@ def attr_text(value: Any) -> str:
 
 def expressions_text(results: Sequence[Expr]) -> str:
     """Expressions over `x0`, `x1`, ...; what is used more than once is written once: `t0 = exp(x0); [add(t0, t0)]`."""
-    order, times = _parts_of(results)
+    order = in_order(results)
+    times = Counter(id(result) for result in results)
+    times.update(id(arg) for part in order for arg in part.args)
     text: dict[int, str] = {}
     named: list[str] = []
     for part in order:
@@ -141,29 +144,6 @@ def expressions_text(results: Sequence[Expr]) -> str:
             call = f"t{len(named) - 1}"
         text[id(part)] = call
     return "; ".join([*named, f"[{', '.join(text[id(result)] for result in results)}]"])
-
-
-def _parts_of(results: Sequence[Expr]) -> tuple[list[Expr], dict[int, int]]:
-    """All parts of expressions, each after its own parts, and how often each is used."""
-    order: list[Expr] = []
-    times: dict[int, int] = {}
-    done: set[int] = set()
-    for result in results:
-        times[id(result)] = times.get(id(result), 0) + 1
-    rest = list(reversed(results))
-    while rest:
-        part = rest[-1]
-        missing = [arg for arg in part.args if id(arg) not in done]
-        if missing:
-            rest += reversed(missing)
-            continue
-        rest.pop()
-        if id(part) not in done:
-            done.add(id(part))
-            order.append(part)
-            for arg in part.args:
-                times[id(arg)] = times.get(id(arg), 0) + 1
-    return order, times
 
 
 def _call_text(part: Expr, text: dict[int, str]) -> str:

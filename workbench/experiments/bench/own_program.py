@@ -27,7 +27,7 @@ from workbench.executors.planning.schedule import available
 from workbench.executors.profiling.profile import Profile
 from workbench.executors.profiling.sums import calls
 from workbench.experiments.bench.machine import LARGEST_COPY, SMALLEST_COPY, copy_rate, gemm_rate
-from workbench.experiments.bench.work import Work, flops_of, work_of
+from workbench.experiments.bench.work import MeasuredStep, Work, flops_of, work_of
 from workbench.framework.site import Site
 from workbench.framework.values.place import Place
 from workbench.graph.ssa import Node, values_of
@@ -75,7 +75,7 @@ class NodeRoofline(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProgramRoofline:
+class ProgramRoofline(MeasuredStep):
     """A program's steps on this machine, and their nodes. Print it to read it.
 
     Attributes:
@@ -94,21 +94,6 @@ class ProgramRoofline:
     copy: float
     alone: float
     nodes: tuple[NodeRoofline, ...]
-
-    @property
-    def floor(self) -> float:
-        """What the arithmetic and the bytes take at those rates, one after the other."""
-        return self.work.flops / self.gemm + self.work.nbytes / self.copy
-
-    @property
-    def share(self) -> float:
-        """Of that in the median step."""
-        return self.floor / self.median
-
-    @property
-    def share_of_one(self) -> float:
-        """The same of one thread's; above 1 where several made use of each other."""
-        return self.alone / self.median
 
     @property
     def short(self) -> list[NodeRoofline]:

@@ -16,7 +16,7 @@ from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning.schedule import available
 from workbench.experiments.bench.machine import copy_rate, copy_size, gemm_rate
-from workbench.experiments.bench.work import Work, work_of
+from workbench.experiments.bench.work import MeasuredStep, Work, work_of
 from workbench.experiments.bench.workloads import WORKLOADS, Training, training
 
 ROUNDS = 3
@@ -25,7 +25,7 @@ BRIEF = 0.05  # seconds of a measurement that others stand beside
 
 
 @dataclass(frozen=True)
-class Roofline:
+class Roofline(MeasuredStep):
     """A workload on this machine. Times in seconds, rates per second, medians over the rounds of one measurement.
 
     Attributes:
@@ -48,21 +48,6 @@ class Roofline:
     alone: float
     native: int
     by_numpy: Counter[str]
-
-    @property
-    def floor(self) -> float:
-        """What the products and the bytes take at those rates, one after the other."""
-        return self.work.flops / self.gemm + self.work.nbytes / self.copy
-
-    @property
-    def share(self) -> float:
-        """Of that in the median step, 0 … 1."""
-        return self.floor / self.median
-
-    @property
-    def share_of_one(self) -> float:
-        """The same of one thread's; above 1 where several made use of each other."""
-        return self.alone / self.median
 
 
 def roofline(name: str, devices: int, seconds: float) -> Roofline:

@@ -31,6 +31,37 @@ class Work(NamedTuple):
         return self.fed + self.fetched + self.updated
 
 
+class MeasuredStep:
+    """What the median step of a program is held against: its work, at the rates of this machine.
+
+    Attributes:
+        median: seconds of single steps. work: what a step cannot do without.
+        gemm, copy: flops and bytes per second with all threads at work.
+        alone: seconds that one thread would take at least, at the rates it has alone.
+    """
+
+    median: float
+    work: Work
+    gemm: float
+    copy: float
+    alone: float
+
+    @property
+    def floor(self) -> float:
+        """What the arithmetic and the bytes take at those rates, one after the other."""
+        return self.work.flops / self.gemm + self.work.nbytes / self.copy
+
+    @property
+    def share(self) -> float:
+        """Of that in the median step, 0 … 1."""
+        return self.floor / self.median
+
+    @property
+    def share_of_one(self) -> float:
+        """The same of one thread's; above 1 where several made use of each other."""
+        return self.alone / self.median
+
+
 def work_of(plan: Plan) -> Work:
     """The work of a plan, whatever way it is run."""
     rows = [*plan.rows, *plan.commit]

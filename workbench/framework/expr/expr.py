@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,24 @@ class Expr:
             return repr(self.value)
         extra = f", {self.value}" if self.function == "cast" else ""
         return f"{self.function}({', '.join(map(repr, self.args))}{extra})"
+
+
+def in_order(results: Sequence[Expr]) -> list[Expr]:
+    """Every part of the expressions once, after its own arguments; as deep as they may be."""
+    order: list[Expr] = []
+    listed: set[int] = set()
+    rest = list(reversed(results))
+    while rest:
+        part = rest[-1]
+        missing = [arg for arg in part.args if id(arg) not in listed]
+        if missing:
+            rest += reversed(missing)
+            continue
+        rest.pop()
+        if id(part) not in listed:
+            listed.add(id(part))
+            order.append(part)
+    return order
 
 
 _BOOLEAN = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from workbench.framework.expr.expr import Expr, Recording
+from workbench.framework.expr.expr import Expr, Recording, in_order
 from workbench.framework.outside import is_from_outside
 from workbench.framework.values.spec import DENSE
 from workbench.graph.passes.branches import behind_branches
@@ -251,16 +251,7 @@ def _numbered(results: Sequence[Expr]) -> tuple[list[Value], list[Expr]]:
     """The values expressions read, and the expressions with the values' numbers in their place."""
     numbers: dict[Value, Expr] = {}
     copies: dict[int, Expr] = {}
-    rest = list(reversed(results))
-    while rest:
-        old = rest[-1]
-        missing = [arg for arg in old.args if id(arg) not in copies]
-        if missing:
-            rest += reversed(missing)
-            continue
-        rest.pop()
-        if id(old) in copies:
-            continue
+    for old in in_order(results):
         if old.function == "input":
             copies[id(old)] = numbers.setdefault(old.value, Expr("input", value=len(numbers), dtype=old.dtype))
         else:
