@@ -32,7 +32,7 @@ def test_outside_of_its_program_it_has_nothing_to_iterate_over(ask: Callable[[An
     operators = len(main.global_block().ops)
     if not is_static:
         wb.disable_static()
-    with pytest.raises(TypeError, match=r"'x' stands for a value .*nothing to iterate over\n.*fetch_list"):
+    with pytest.raises(TypeError, match=r"'x' is a placeholder .*nothing to iterate over\n.*fetch_list"):
         ask(x)
     assert len(main.global_block().ops) == operators
 

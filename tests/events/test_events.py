@@ -295,7 +295,9 @@ def test_an_observer_that_tells_itself_without_end_is_taken_off() -> None:
             emit(event)
 
     with subscribe(a_few_times, Memory), subscribe(without_end, Step) as endless:
-        with pytest.warns(RuntimeWarning, match=r"without_end failed on a Step event .* events it is told of itself"):
+        with pytest.warns(
+            RuntimeWarning, match=r"without_end failed on a Step event .* events that it subscribes to itself"
+        ):
             emit(Step("e", 0, 0, 1, PLACES, ()))
         assert endless.closed and calls[0] < 20
         emit(ONE_OF_EACH[7])

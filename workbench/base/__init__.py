@@ -1,4 +1,4 @@
-"""Names of Paddle 2.x's `paddle.base`, the old door to what `paddle` and `paddle.static` offer."""
+"""Names of Paddle 2.x's `paddle.base`, the old name of what `paddle` and `paddle.static` offer."""
 
 from workbench.facade import BASE, lazy
 

@@ -64,7 +64,7 @@ class Subscription:
         try:
             calls.append(self)
             if calls.count(self) > _DEEPEST:
-                raise PreconditionNotMet(f"it causes events it is told of itself, {_DEEPEST} calls deep")
+                raise PreconditionNotMet(f"it causes events that it subscribes to itself, {_DEEPEST} calls deep")
             observer(event)
         except Exception as error:
             if is_from_outside(error):
@@ -100,9 +100,9 @@ def subscribe(observer: Observer, *kinds: type[Event], executor: str | None = No
     Args:
         observer: is called on the thread that ran the step. If it raises an `Exception`, it is unsubscribed, with
             one `RuntimeWarning` that names it and the exception; `KeyboardInterrupt` and `SystemExit` go through.
-            So is one that causes events it is told of itself, without end.
+            So is one that causes events that it subscribes to itself, without end.
         kinds: classes of this module; all of `KINDS` if none is given.
-        executor: only events of this one (`Event.executor`); steps of others are run as if nobody listened.
+        executor: only events of this one (`Event.executor`); steps of others emit nothing to it.
 
     Raises:
         InvalidType: no callable, or no kinds of events.

@@ -1,4 +1,4 @@
-"""Running programs: one engine behind every executor, in rooms along the way of a step.
+"""Running programs: one engine behind every executor, in sub-packages along the way of a step.
 
     api -> running: feeding -> planning -> lowering (on replicas, for workers) -> fetching
 

@@ -21,5 +21,5 @@ def tell_of_second_update(loss: Variable, twice: set[str]) -> None:
     if twice:
         tell(
             f"the program minimizes {loss.name!r} already: every step now computes its gradients twice and updates "
-            f"{one_of(twice, limit=3)} twice. To change the optimizer, build the program anew"
+            f"{one_of(twice, limit=3)} twice. To change the optimizer, build the program again"
         )

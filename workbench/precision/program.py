@@ -54,7 +54,7 @@ class AutoMixedPrecisionLists:
         self.white_list, self.black_list = set(custom_white_list or ()), set(custom_black_list or ())
         both = sorted(self.white_list & self.black_list)
         if both:
-            raise InvalidArgument(f"AutoMixedPrecisionLists: {both[0]!r} stands in both lists")
+            raise InvalidArgument(f"AutoMixedPrecisionLists: {both[0]!r} is in both lists")
 
 
 def decorate(

@@ -210,7 +210,7 @@ WRONG = {
     "no batch": ({"batches": []}, "gave no batch"),
     "no list": ({"batches": [np.ones((2, 4), np.float32)]}, "must give lists or dicts"),
     "columns": ({"batches": [(np.ones((2, 5), np.float32), np.zeros((2, 1), int))]}, r"layer sequential\.0"),
-    "valid": ({"valid": iter([])}, "can be gone through again"),
+    "valid": ({"valid": iter([])}, "can be iterated over again"),
 }
 
 

@@ -158,8 +158,8 @@ def test_stop_ends_a_long_evaluation() -> None:
 def test_what_cannot_be_evaluated_is_told() -> None:
     model, valid = drawing(), list(DataLoader(held_out(), batch_size=8))
     for options, text in (
-        ({"valid": 3}, "gone through again"),
-        ({"valid": iter(valid)}, "gone through again"),
+        ({"valid": 3}, "iterated over again"),
+        ({"valid": iter(valid)}, "iterated over again"),
         ({"valid": valid, "fetch": ["fc_0.w_0@GRAD"]}, "computes none of 'fc_0.w_0@GRAD'"),
         ({"valid": valid, "fetch": {"loss": model.loss, "val_loss": model.loss}}, "called 'val_loss'"),
         ({"valid": valid, "valid_every": 0}, ">= 1 as valid_every, got 0"),

@@ -25,7 +25,7 @@ def test_waiting_for_ports_is_for_servers_that_are_started_by_hand() -> None:
     patience = get_flags("FLAGS_rpc_deadline")
     set_flags({"FLAGS_rpc_deadline": 300})
     try:
-        with pytest.raises(ExecutionTimeout, match=f"nobody listens at {there} after 0.3 s"):
+        with pytest.raises(ExecutionTimeout, match=f"no process listens at {there} after 0.3 s"):
             transpiler.get_trainer_program()
     finally:
         set_flags(patience)

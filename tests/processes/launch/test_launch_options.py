@@ -67,7 +67,7 @@ def test_how_many_processes_start(line: str, processes: int, nodes: int, script:
         ("--nnodes 3 --hosts a,b", "--nnodes 3, but --hosts names 2"),
         ("--nnodes 2", "--hosts"),
         ("--devices 0,1,2 -n 2", "3 devices"),
-        ("--hosts a,a", "a stands there twice"),
+        ("--hosts a,a", "a is listed twice"),
         ("--server_num 2", "--worker_num"),
         ("--server_num 2 --worker_num 1 -n 3", "-n"),
         ("--server_num 1 --worker_num 1 --servers a:1,b:2", "--servers names 2"),

@@ -22,10 +22,9 @@ class RunsPrograms(Protocol):
 
 
 class InnerNames:
-    """Doors to `Executor.run`, each with the arguments that Paddle 1.8.5 gives it.
+    """Entry points to `Executor.run`, each with the arguments that Paddle 1.8.5 gives it.
 
-    In Paddle these are the way of a step; here a step takes another one, and who enters by an inner door comes to
-    the same rooms. All of them raise what `run` raises.
+    In Paddle these are the functions a step goes through; here all of them call `run`, and raise what it raises.
     """
 
     def _run_impl(

@@ -206,7 +206,7 @@ class Trainers:
             how = "is gone and did not tell" if self._group.channel.window.state_of(0) == "gone" else "did not tell"
             raise Unavailable(
                 f"{self._group.member(0)} {how} whether the step is applied: it has not been applied here, but others "
-                "may have; load all parameters anew"
+                "may have; load all parameters again"
             ) from error
 
     @property

@@ -49,7 +49,7 @@ def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int |
     if not isinstance(given, Setup):
         raise InvalidType(f"resume takes a Setup as setup, got {described(given)}")
     if taken := options.keys() & {"checkpoint", "settings"}:
-        raise InvalidArgument(f"resume says by itself what goes into {one_of(taken)}; leave that out")
+        raise InvalidArgument(f"resume sets {one_of(taken)} itself; leave that out")
     at, path = _checkpoint(recorded, step)
     record = record_of(recorded) if isinstance(recorded, Run) else recorded
     number = None if record is None else record.number

@@ -240,8 +240,8 @@ class Variable(Infix):
                 entry = self[i]
             except (InvalidArgument, InvalidType):
                 raise NoValue(
-                    f"variable {self.name!r} stands for a value of a static Program and has none of its own, so there "
-                    f"is nothing to iterate over\n"
+                    f"variable {self.name!r} is a placeholder in a static Program and holds no value, so there is "
+                    f"nothing to iterate over\n"
                     f"  its value:              {_FETCH}\n"
                     "  slices in the program:  iterate inside of program_guard(program), in static mode"
                 ) from None

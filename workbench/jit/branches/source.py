@@ -46,7 +46,7 @@ class SourceFile:
         """
         line, end_line, column, end_column = list(code.co_positions())[instruction // 2]
         if line is None or column is None or end_line is None or end_column is None:
-            raise Unfit("its code does not tell where it stands in the source")
+            raise Unfit("its code object does not give its place in the source")
         innermost: Any = None
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.If | ast.While | ast.IfExp):

@@ -71,4 +71,4 @@ class Translation:
                 self._codes[function] = code, file.rewritten_code(code, node, known | {place})
                 self._chosen[file.name] = known | {place}
                 return
-        raise Unfit("it stands in no function with a `def` that is known to be called here")
+        raise Unfit("it is not in a `def` function that is known to be called here")

@@ -98,8 +98,8 @@ def global_names(code: CodeType) -> Iterator[tuple[str, Site]]:
         name = _entry_named(steps[i + 2 : i + 5])
         if name is None:
             raise NeedsValue(
-                "globals() is read here by names that are not in the code, and nobody can tell which: every run of "
-                "what is recorded would see the values of now\n  read them by name, or pass them as arguments\n"
+                "globals() is read here with names computed at run time: every run of the recording would see the "
+                "values of this moment\n  read them by name, or pass them as arguments\n"
                 f"  at {site}"
             )
         yield name, site

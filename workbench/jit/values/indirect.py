@@ -92,7 +92,7 @@ def require_steady(label: str, value: Any, site: Site | None) -> None:
     """
     where = "" if site is None else f"\n  at {site}"
     if value is sys.modules:
-        raise NeedsValue(f"a module is looked up in {label} by a name that anything may stand for; import it{where}")
+        raise NeedsValue(f"a module is looked up in {label} by a name computed at run time; import it{where}")
     if hasattr(type(value), "__next__") and not isinstance(value, IOBase):
         raise NeedsValue(
             f"{label} is an iterator, which goes on when Python reads from it: every run of what is recorded would see "

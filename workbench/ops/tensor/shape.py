@@ -162,7 +162,7 @@ def flat_shape(dims: Shape, start: int, stop: int) -> Shape:
         return (1,)
     first, last = normalize_axis(start, len(dims), "start_axis"), normalize_axis(stop, len(dims), "stop_axis")
     if first > last:
-        raise ShapeError("start_axis lies behind stop_axis", f"start_axis <= {last}", first)
+        raise ShapeError("start_axis is greater than stop_axis", f"start_axis <= {last}", first)
     return (*dims[:first], size_of(dims[first : last + 1]), *dims[last + 1 :])
 
 

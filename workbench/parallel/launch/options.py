@@ -171,7 +171,7 @@ def _servers_and_workers(given: argparse.Namespace) -> tuple[int, int]:
         raise InvalidArgument(f"--run_mode {given.run_mode} {wanted} --server_num and --worker_num")
     if servers and (given.np or given.nproc_per_node):
         raise InvalidArgument(
-            "-n and --nproc_per_node say nothing beside --server_num and --worker_num; leave them out"
+            "-n and --nproc_per_node cannot be combined with --server_num and --worker_num; leave them out"
         )
     return servers, workers
 
@@ -208,5 +208,5 @@ def _listed(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError("a list with commas, got nothing")
     repeated = next((one for one in listed if listed.count(one) > 1), None)
     if repeated is not None:
-        raise argparse.ArgumentTypeError(f"{repeated} stands there twice")
+        raise argparse.ArgumentTypeError(f"{repeated} is listed twice")
     return listed

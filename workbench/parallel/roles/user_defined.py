@@ -83,7 +83,7 @@ def _checked_endpoints(owner: str, what: str, given: Any) -> list[str]:
     if not given:
         raise InvalidArgument(f"{owner} takes at least one 'ip:port' in {what}, got an empty list")
     if len(set(map(str, given))) != len(given):
-        raise InvalidArgument(f"{owner}: an endpoint stands twice in {what}: {given!r}")
+        raise InvalidArgument(f"{owner}: an endpoint is listed twice in {what}: {given!r}")
     wrong = next((one for one in given if not isinstance(one, str)), None)
     if wrong is not None:
         raise InvalidType(f"{owner} takes strings 'ip:port' in {what}, got {wrong!r}")

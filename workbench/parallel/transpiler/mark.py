@@ -15,4 +15,4 @@ def require_unmarked(program: Program) -> None:
         PreconditionNotMet: it was; Paddle 1.8.5 makes a program of it that cannot run.
     """
     if MARK in program.attributes:
-        raise PreconditionNotMet(f"{program!r} was transpiled before ({program.attributes[MARK]}); build it anew")
+        raise PreconditionNotMet(f"{program!r} was transpiled before ({program.attributes[MARK]}); build it again")

@@ -52,7 +52,7 @@ def wait_for_ports(endpoints: Sequence[str]) -> None:
     while missing:
         passed = time.monotonic() - begun
         if passed > deadline:
-            raise ExecutionTimeout(f"nobody listens at {', '.join(missing)} after {deadline:g} s; is it started?")
+            raise ExecutionTimeout(f"no process listens at {', '.join(missing)} after {deadline:g} s; is it started?")
         if passed > _TOLD_AFTER and not is_told:
             say(f"waiting for {', '.join(missing)}")
             is_told = True

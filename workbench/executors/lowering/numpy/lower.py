@@ -108,7 +108,9 @@ def _put(node: Node, out: Any, result: Any) -> None:
         return
     result = result.to_dense(np) if isinstance(result, Rows) else result
     if result.shape != out.shape:
-        raise ExecutionError(f"op {node.type!r} made {list(result.shape)} where its rule says {list(out.shape)}")
+        raise ExecutionError(
+            f"op {node.type!r} returned shape {list(result.shape)} where its shape rule gives {list(out.shape)}"
+        )
     np.copyto(out, result, casting="same_kind")
 
 

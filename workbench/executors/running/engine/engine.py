@@ -310,8 +310,8 @@ class Engine(ReadableEngine):
             return
         devices = len(spec.places) * spec.build.trainers
         raise Unimplemented(
-            f"a step gone through by hand is not made by {spec.build.trainers} trainers together, who would wait for "
-            f"each other; one process with {devices} devices makes the same step, bit for bit: leave num_trainers "
+            f"a stepper does not run steps of {spec.build.trainers} trainers, which would wait for each "
+            f"other; one process with {devices} devices computes the same step, bit for bit: leave num_trainers "
             f"out of its BuildStrategy, and give it CPU_NUM={devices} and the batches of all trainers"
         )
 

@@ -124,8 +124,8 @@ class PlanCache:
                 self._has_told = True
                 tell(
                     f"plans for {len(self._kept)} combinations of shapes and fetches take {taken / 2**20:.0f} "
-                    f"MiB; from now on those used longest ago are forgotten, and made anew when they are needed "
-                    f"again. FLAGS_plan_cache_mib, {limit}, is how many MiB are kept"
+                    f"MiB; from now on the least recently used are dropped, and made again when they are needed. "
+                    f" FLAGS_plan_cache_mib, {limit}, is how many MiB are kept"
                 )
             self._forget(next(iter(self._kept)))
 

@@ -63,10 +63,12 @@ class KeptFiles(NamedTuple):
             InvalidArgument: it did not give this, or a file in it has a name that no kept checkpoint has.
         """
         if not isinstance(document, Mapping) or set(document) != set(cls._fields):
-            raise InvalidArgument(f"what it tells of kept checkpoints is not {', '.join(cls._fields)}: {document!r}")
+            raise InvalidArgument(
+                f"its record of kept checkpoints does not have the fields {', '.join(cls._fields)}: {document!r}"
+            )
         for name, fits in _FITS.items():
             if not fits(document[name]):
-                raise InvalidArgument(f"it tells of kept checkpoints {document[name]!r} as {name}")
+                raise InvalidArgument(f"its record of kept checkpoints has {document[name]!r} as {name}")
         return cls(**{**document, "best": tuple(Kept(*one) for one in document["best"])})
 
 

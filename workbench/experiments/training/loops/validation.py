@@ -32,7 +32,7 @@ class Validation:
 
     def __init__(self, data: Iterable[Any], names: Sequence[str], labels: Mapping[str, str]) -> None:
         if not hasattr(data, "__iter__") or is_one_shot(data):
-            raise InvalidType(f"valid takes batches that can be gone through again (DataLoader, list), got {data!r}")
+            raise InvalidType(f"valid takes batches that can be iterated over again (DataLoader, list), got {data!r}")
         self._data, self._names, self.labels = data, names, dict(labels)
 
     def evaluate(self, is_stopping: Callable[[], bool]) -> dict[str, float] | None:

@@ -211,6 +211,6 @@ def shard_index(input: Any, index_num: int, nshards: int, shard_id: int, ignore_
          [ 1]]
     """
     if not 0 <= shard_id < nshards:
-        raise InvalidArgument(f"shard_index: shard_id lies in [0, {nshards}), got {shard_id}")
+        raise InvalidArgument(f"shard_index: shard_id must be in [0, {nshards}), got {shard_id}")
     size = -(-index_num // nshards)
     return where(input // size == shard_id, input % size, full_like(input, ignore_value))

@@ -133,7 +133,10 @@ class ServerFleet(FleetBase):
         wanted = {name: own[name] if saved.has(own[name].variable) else Extent(name) for name in held}
         values = saved.read(wanted) | _counted(saved, [name for name in held if is_counter(name)])
         if rest := held.keys() - values.keys():
-            tell(f"init_server: {os.fspath(folder)!r} has no values of {one_of(rest)}; they begin anew")
+            tell(
+                f"init_server: {os.fspath(folder)!r} has no values of {one_of(rest)}; "
+                "they start as the startup program sets them"
+            )
         restore = Restore(self.main_program, path_text(folder), values, {})
         restore.take(held[name] for name in values)
         restore.commit(global_scope())

@@ -41,7 +41,7 @@ class TrainerMembers:
             InvalidArgument: there is no such trainer.
         """
         if trainer >= self.trainers:
-            raise InvalidArgument(f"trainer {trainer} came, but the server was told of {self.trainers} trainers")
+            raise InvalidArgument(f"trainer {trainer} came, but the server was started for {self.trainers} trainers")
         self.left.discard(trainer)
         self._sessions[trainer] += 1
         self._heard[trainer] = time.monotonic()
@@ -55,7 +55,7 @@ class TrainerMembers:
             InvalidArgument: there is no such trainer. PreconditionNotMet: it has not joined, or has been replaced.
         """
         if trainer >= self.trainers:
-            raise InvalidArgument(f"trainer {trainer} asks, but the server was told of {self.trainers} trainers")
+            raise InvalidArgument(f"trainer {trainer} asks, but the server was started for {self.trainers} trainers")
         if session != self._sessions[trainer] or trainer not in self._heard:
             raise PreconditionNotMet(
                 f"trainer {trainer} asks in its session {session}, and the server is in {self._sessions[trainer]}: the "

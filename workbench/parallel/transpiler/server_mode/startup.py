@@ -121,7 +121,7 @@ def _of_block(op: Operator, attrs: dict[str, Any], one: Served, block: TensorBlo
     if values is None and op.record not in _OF_ANY_SHAPE:
         raise Unimplemented(
             f"op {op.type!r} initialises {variable.name!r}, of which a server has a part only; "
-            "nobody knows how it makes a part\n"
+            "the op cannot initialise a part\n"
             "  expected: DistributeTranspilerConfig.slice_var_up = False, or another initializer"
         )
     attrs["shape"] = type(attrs["shape"])(block.shape)
