@@ -1,6 +1,7 @@
 """Pictures of real programs, which several files look at."""
 
 import pytest
+
 from tests.notebook.figures.real import Real
 
 

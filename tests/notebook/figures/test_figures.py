@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
-from tests.notebook.figures.real import Real, texts
 
 from tests.notebook.figure_messages import (
     curves_message,
     scopes_message,
 )
+from tests.notebook.figures.real import Real, texts
 from workbench.errors import InvalidArgument
 from workbench.notebook.figures.graphs.graph import graph
 from workbench.notebook.figures.numbers import listed, number_text, seconds_text, shortened, width_of

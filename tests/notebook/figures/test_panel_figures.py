@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
-from tests.notebook.figures.real import Real, fed, spans, texts
 
 from tests.notebook.figure_messages import (
     curves_message,
@@ -15,6 +14,7 @@ from tests.notebook.figure_messages import (
     preview,
     scopes_message,
 )
+from tests.notebook.figures.real import Real, fed, spans, texts
 from workbench.experiments.bench.workloads import WORKLOADS, training
 from workbench.notebook.figures.numbers import number_text
 from workbench.notebook.figures.palette import ROLES
