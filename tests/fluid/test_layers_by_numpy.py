@@ -324,3 +324,26 @@ def test_random_layers_follow_the_batch_and_the_seed_of_the_program() -> None:
     for one, again, mean, std in zip(*runs, [2.5, 9.0, 2.5, 9.0], [12**-0.5, 0.1, 12**-0.5, 0.1], strict=True):
         np.testing.assert_array_equal(one, again)
         assert one.shape == (7, 400) and abs(one.mean() - mean) < 0.05 and abs(one.std() / std - 1) < 0.1
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_auc_of_all_steps_and_of_the_last_ones(steps: int) -> None:
+    p, label = fluid.data("p", [None, 2]), fluid.data("label", [None, 1], "int64")
+    area, recent, states = L.auc(p, label, num_thresholds=10, slide_steps=steps)
+    executor = fluid.Executor()
+    executor.run(fluid.default_startup_program())
+    scores, truth = rng.integers(0, 11, (4, 6)) / 10 + 0.01, rng.integers(0, 2, (4, 6))
+    truth[0] = 1  # one class alone: no area
+    for step in range(4):
+        shares = np.minimum(np.stack([1 - scores[step], scores[step]], 1), 1.0).astype(np.float32)
+        feed = {"p": shares, "label": truth[step][:, None]}
+        values = executor.run(feed=feed, fetch_list=[area, recent, *states])
+        for value, first in ((values[0], 0), (values[1], max(0, step + 1 - steps) if steps else 0)):
+            assert value.item() == pytest.approx(pairs_in_order(scores[first : step + 1], truth[first : step + 1]))
+    assert sum(v.sum() for v in values[4:]) == 24
+
+
+def pairs_in_order(scores: np.ndarray, truth: np.ndarray) -> float:
+    positive, negative = scores[truth == 1][:, None], scores[truth == 0]
+    pairs = np.sign(np.minimum(positive, 1.0) - np.minimum(negative, 1.0)) / 2 + 0.5
+    return pairs.mean() if pairs.size else 0.0

@@ -37,9 +37,18 @@ def test_adagrad_and_rmsprop_have_the_numbers_of_the_rules() -> None:
     assert trained(lambda: O.RMSProp(0.1), 1) != [1.0]
 
 
+def test_adam_adds_epsilon_as_it_is() -> None:
+    at, m, v, wanted = 1.0, 0.0, 0.0, []
+    for step in range(1, 4):
+        m, v = 0.8 * m + 0.2 * 2.0, 0.9 * v + 0.1 * 4.0
+        at -= 0.1 * (1 - 0.9**step) ** 0.5 / (1 - 0.8**step) * m / (v**0.5 + 0.5)
+        wanted.append(at)
+    np.testing.assert_allclose(trained(lambda: O.AdamOptimizer(0.1, 0.8, 0.9, 0.5)), wanted, rtol=1e-6)
+
+
 PAIRS = [
     (lambda: O.SGDOptimizer(0.1, None, fluid.regularizer.L2Decay(0.5)), lambda: wb.optimizer.SGD(0.1, None, 0.5)),
-    (lambda: O.AdamOptimizer(0.1, 0.8, 0.9, 0.5), lambda: wb.optimizer.Adam(0.1, 0.8, 0.9, 0.5)),
+    (lambda: O.AdamOptimizer(0.1, 0.8, 0.9, 0.0), lambda: wb.optimizer.Adam(0.1, 0.8, 0.9, 0.0)),
     (lambda: O.AdamaxOptimizer(0.1, 0.8, 0.9, 0.5), lambda: wb.optimizer.Adamax(0.1, 0.8, 0.9, 0.5)),
     (lambda: O.AdadeltaOptimizer(0.1, 0.5, 0.8), lambda: wb.optimizer.Adadelta(0.1, 0.5, 0.8)),
     (lambda: O.AdagradOptimizer(0.1, 0.5), lambda: wb.optimizer.Adagrad(0.1, 0.5)),

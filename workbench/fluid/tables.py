@@ -46,7 +46,7 @@ LAYERS = {  # `workbench.fluid.layers`
         "cosine_decay exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay "
         "piecewise_decay polynomial_decay"
     ),
-    "workbench.builders.fluid.labels": "accuracy cross_entropy embedding one_hot topk",
+    "workbench.builders.fluid.labels": "accuracy auc cross_entropy embedding one_hot topk",
     "workbench.builders.fluid.losses": (
         "bpr_loss cos_sim huber_loss kldiv_loss l2_normalize label_smooth margin_rank_loss mse_loss rank_loss "
         "sigmoid_cross_entropy_with_logits smooth_l1"

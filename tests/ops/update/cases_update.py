@@ -31,9 +31,14 @@ def momentum(p: float, g: float, lr: float, v: float, mu: float = 0.9, use_neste
 
 def adam(
     p: float, g: float, lr: float, m: float, v: float, power1: float, power2: float,
-    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **attrs: Any,
+    beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, scaled_epsilon: bool = True, **attrs: Any,
 ) -> tuple[float, ...]:  # fmt: skip
-    """Kingma and Ba's algorithm 1, with bias-corrected moments: Paddle 2.x's formula amounts to the same."""
+    """Kingma and Ba's algorithm 1, with bias-corrected moments: Paddle 2.x's formula amounts to the same.
+
+    That of Paddle 1.8.5 adds epsilon to the root before the correction.
+    """
+    if not scaled_epsilon:
+        epsilon /= math.sqrt(1 - power2)
     m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g * g
     m_hat, v_hat = m / (1 - power1), v / (1 - power2)
     return p - lr * m_hat / (math.sqrt(v_hat) + epsilon), m, v, power1 * beta1, power2 * beta2
@@ -160,6 +165,7 @@ CASES = [
     update("momentum", [P, SPARSE, LR, M], MOMENTUM, "rows move all of it"),
     update("adam", [P, G, LR, M, V, *POWERS], ADAM),
     update("adam", [P, G, LR, M, V, *POWERS], ADAM, "large epsilon", epsilon=0.5, beta1=0.8, beta2=0.95),
+    update("adam", [P, G, LR, M, V, *POWERS], ADAM, "epsilon as it is", epsilon=0.5, scaled_epsilon=False),
     update("adam", [P, SPARSE, LR, M, V, *POWERS], ADAM, "rows"),
     update("adam", [P, SPARSE, LR, M, V, *POWERS], LAZY_ADAM, "lazy rows", lazy_mode=True),
     update("adam", [P, G, LR, M, V, *POWERS], ADAM, "lazy, dense gradient", lazy_mode=True),

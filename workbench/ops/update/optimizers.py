@@ -225,18 +225,19 @@ def _momentum(xp: Any, p: Any, g: Any, lr: Any, v: Any, mu: float, use_nesterov:
 
 def _adam(
     xp: Any, p: Any, g: Any, lr: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any,
-    beta1: float, beta2: float, epsilon: float, **attrs: Any,
+    beta1: float, beta2: float, epsilon: float, scaled_epsilon: bool, **attrs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr c / (1 - b1^t) m / (sqrt(v) + eps c)
 
-    with c = sqrt(1 - b2^t), so that epsilon is compared with the corrected moment.
+    with c = sqrt(1 - b2^t), so that epsilon is compared with the corrected moment; as it is, without `scaled_epsilon`.
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015.
     """
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * (g * g)
     correction = xp.sqrt(1 - beta2_power)
-    return p - (lr * correction / (1 - beta1_power)) * (m / (xp.sqrt(v) + epsilon * correction)), m, v
+    least = epsilon * correction if scaled_epsilon else epsilon
+    return p - (lr * correction / (1 - beta1_power)) * (m / (xp.sqrt(v) + least)), m, v
 
 
 def _adamw(
@@ -335,7 +336,7 @@ def _lamb(xp: Any, p: Any, g: Any, lr: Any, *state: Any, **attrs: Any) -> tuple[
     return p - lr * direction, m, v
 
 
-_ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False}
+_ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False, "scaled_epsilon": True}
 
 SGD = _declare("sgd", _sgd, touched_only=_always)
 MOMENTUM = _declare("momentum", _momentum, "Velocity", attrs={"mu": 0.9, "use_nesterov": False})

@@ -33,7 +33,7 @@ class Adam(Optimizer):
         Others: see `Optimizer`.
 
     Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, end of section 2; epsilon
-    as in Paddle 2.x.
+    as in Paddle 2.x (`fluid.optimizer.Adam` has that of 1.x).
 
     Example:
         >>> wb.enable_static()

@@ -89,7 +89,10 @@ class MomentumOptimizer(ParameterListForm, Momentum):
 
 
 class AdamOptimizer(ParameterListForm, Adam):
-    """`optimizer.Adam` in the form of 1.x; epsilon is scaled as in 2.x."""
+    """`optimizer.Adam` in the form of 1.x: epsilon is added to the root of the second moment as it is.
+
+    A sparse gradient gives the steps of a dense one; in 1.8.5 it has the powers of the step after, on the CPU.
+    """
 
     def __init__(
         self,
@@ -106,6 +109,9 @@ class AdamOptimizer(ParameterListForm, Adam):
         Adam.__init__(
             self, learning_rate, beta1, beta2, epsilon, parameter_list, regularization, grad_clip, lazy_mode, name=name
         )
+
+    def attributes(self, parameter: Any) -> dict[str, Any]:
+        return {**super().attributes(parameter), "scaled_epsilon": False}
 
 
 class AdagradOptimizer(ParameterListForm, Adagrad):
