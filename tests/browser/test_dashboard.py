@@ -24,6 +24,7 @@ SHOWN = 6  # index of the cell with the dashboard
 GIVEN_UP = (
     "Error: widget model not found"  # JupyterLab's word on a page that was too busy; ours comes back all the same
 )
+DISPOSED = "Failed to update the table of contents"  # JupyterLab's word of a notebook that was closed meanwhile
 # A page that is too busy to look for widgets, which JupyterLab does every 100 ms for two seconds, until `wake`.
 SLEEPY = """(real => {
   const held = [];
@@ -123,7 +124,7 @@ def session(browser: Any, server: LabServer, name: str, notebook: Any) -> Iterat
         lab = Session(page, server, errors)
         try:
             yield lab
-            noise = ("favicon", "net::ERR_ABORTED", GIVEN_UP)
+            noise = ("favicon", "net::ERR_ABORTED", GIVEN_UP, DISPOSED)
             assert [text for text in errors if not any(word in text for word in noise)] == []
         finally:
             lab.kernel.stop()
