@@ -102,6 +102,26 @@ def test_winograd_is_used_unless_a_strategy_forbids_it() -> None:
     assert any((a != c).any() for a, c in zip(usual, exact, strict=True))
 
 
+@pytest.mark.parametrize("pixel", [np.nan, np.inf])
+def test_winograd_leaves_a_pixel_that_is_no_number_where_it_belongs(pixel: float) -> None:
+    """Tiles are transformed by sums of their pixels, of which each result reads a part."""
+    kernels()
+    feed = {"x": np.random.default_rng(0).standard_normal((2, 64, 14, 13), np.float32)}
+    feed["x"][(0, 0, 1), (3, 3, 9), (2, 5, 13), (1, 4, 12)] = pixel
+
+    def convolved(winograd: bool) -> np.ndarray:
+        strategy = static.BuildStrategy()
+        strategy.winograd = winograd
+        with static_mode(), override(cpu_tape=True):
+            model = build(lambda: conv(static.data("x", [None, 64, 14, 13]), 64, 3, padding=1)).start()
+            exe = model.parallel(1, model.main, build_strategy=strategy)
+            return exe.run([model.loss], feed=feed)[0]
+
+    result, expected = convolved(True), convolved(False)
+    finite = np.isfinite(expected)
+    assert (np.isfinite(result) == finite).all() and (result[finite] != expected[finite]).any()
+
+
 def test_channels_last_are_left_to_numpy() -> None:
     kernels()
 

@@ -23,6 +23,7 @@ from workbench.executors.lowering.tape.update import updates
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.replicas import one_memory
 from workbench.jit.values.shared_storage import SharedStorage
+from workbench.runtime.storage.tensor import LoDTensor
 
 pytestmark = pytest.mark.usefixtures("tape")
 
@@ -49,6 +50,18 @@ def test_there_is_one_copy_of_parameters_and_of_what_goes_with_them(devices: int
     fetched = exe.run(["fc_1.w_0"], feed=batch(12))[0].reshape(devices, *before.shape)
     assert fetched[0].tobytes() != before.tobytes()
     assert all(row.tobytes() == model.value("fc_1.w_0").tobytes() for row in fetched)
+
+
+def test_the_first_run_copies_no_values_that_are_in_one_memory_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large models would need room for them."""
+    copied: list[int] = []
+    assign = LoDTensor.assign
+    monkeypatch.setattr(LoDTensor, "assign", lambda tensor, new: (copied.append(new.size), assign(tensor, new))[1])
+    model = wide(OPTIMIZERS["adam"]()).start()
+    copied.clear()
+    exe = model.parallel(3)
+    exe.run([], feed=batch(12))
+    assert memories(exe, 3) == 1 and set(copied) == {1}  # powers and rates
 
 
 def test_what_is_written_between_comparison_and_joining_stays(monkeypatch: pytest.MonkeyPatch) -> None:

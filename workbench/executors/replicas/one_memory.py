@@ -13,13 +13,21 @@ from collections.abc import Collection, Sequence
 
 from workbench.executors.planning.plan import Plan, rate_of
 from workbench.executors.replicas.replicas import Replicas
-from workbench.executors.replicas.replicated_values import ReplicatedValues, Shards
+from workbench.executors.replicas.replicated_values import ReplicatedValues, Shards, changed_slots, groups_of
 from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.common_memory import may_share, share_memory
 from workbench.runtime.storage.tensor import LoDTensor
 
 Together = list[tuple[Sequence[Bucket], Sequence[int]]]
 """Buckets of all devices, in device order, that are to lie in one memory; writes to each when they were compared."""
+
+
+def begin_together(plan: Plan, replicas: Replicas) -> None:
+    """Give the other devices what all update alike in the memory of device 0: a copy of it would be dropped again."""
+    for first, *_ in groups_of(plan) if replicas.are_new else ():
+        for slot, names in changed_slots(first):
+            if _is_state(slot):
+                replicas.distribute_together(names)
 
 
 def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValues, given: Collection[str]) -> bool:
@@ -58,8 +66,12 @@ def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:
 def _state(group: Shards, replicated: ReplicatedValues) -> Together:
     """What all devices update alike."""
     held = [replicated.buckets(node) or {} for node in group]
-    slots = [[own[slot] for own in held] for slot in held[0] if not slot.endswith("Pow")]
+    slots = [[own[slot] for own in held] for slot in held[0] if _is_state(slot)]
     return [(buckets, list(map(replicated.writes_of, buckets))) for buckets in slots]
+
+
+def _is_state(slot: str) -> bool:
+    return not slot.endswith("Pow")
 
 
 def _rates(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from workbench.runtime.storage.bucket import Bucket, bucket_of
+from workbench.runtime.storage.common_memory import may_share, share_memory
 from workbench.runtime.storage.scope import Scope, ScopeVariable
 from workbench.runtime.storage.tensor import LoDTensor
 
@@ -55,6 +56,25 @@ class Replicas:
                     own.tensor.assign(np.array(source.tensor.array))
                     scope.vars[name] = own
             self._copied.add(name)  # last: Ctrl-C in between must not leave a device with the storage of another
+
+    @property
+    def are_new(self) -> bool:
+        """Whether the other devices have been given nothing yet."""
+        return self.shares is None and not self._copied
+
+    def distribute_together(self, names: Sequence[str]) -> None:
+        """Like `distribute`, in the memory of device 0, until one of them is written alone; nothing if it cannot be."""
+        tensors = [tensor for name in names if (tensor := self.find(name, 0)) is not None]
+        first = self.bucket_of(tensors) if len(tensors) == len(names) else None
+        if first is None or not may_share([first]):
+            return
+        others = [first.replica() for _ in self.scopes[1:]]
+        share_memory([first, *others], [first.writes, *(other.writes for other in others)])
+        for scope, other in zip(self.scopes[1:], others, strict=True):
+            for name, tensor in zip(names, other.tensors, strict=True):
+                scope.vars[name] = variable = ScopeVariable(name)
+                variable.tensor = tensor
+        self._copied.update(names)
 
     def are_apart(self, name: str) -> bool:
         """Whether devices have storage of their own for a variable."""

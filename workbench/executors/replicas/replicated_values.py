@@ -39,7 +39,7 @@ class ReplicatedValues:
 
     def __init__(self, plan: Plan, find: Callable[[str, int], LoDTensor | None], in_kernels: bool) -> None:
         self._find = find
-        self._groups = _groups(plan) if in_kernels else []
+        self._groups = groups_of(plan) if in_kernels else []
         self.shards, self._seen = self._find_shards()
 
     def _find_shards(self) -> tuple[dict[Node, Shards], list[tuple[Bucket, int, int]]]:
@@ -56,15 +56,12 @@ class ReplicatedValues:
     def buckets(self, node: Node) -> dict[str, Bucket] | None:
         """What an update changes, by slot; None if some slot does not lie together."""
         buckets: dict[str, Bucket] = {}
-        record = find_op(node.attrs["update"])
-        for slot, values in zip(record.inputs, node.inputs, strict=True):
-            if slot.name not in record.aliases.values() or not values or values[0] is None:
-                continue
-            tensors = [self._find(v.name, v.place) for v in values]
+        for slot, names in changed_slots(node):
+            tensors = [self._find(name, node.place) for name in names]
             bucket = tensors[0].bucket if tensors[0] is not None else None
             if bucket is None or not bucket.is_of(tensors) or not bucket.is_intact():
                 return None
-            buckets[slot.name] = bucket
+            buckets[slot] = bucket
         return buckets
 
     def diverge(self, node: Node) -> None:
@@ -98,7 +95,18 @@ class ReplicatedValues:
         return True
 
 
-def _groups(plan: Plan) -> list[Shards]:
+def changed_slots(node: Node) -> list[tuple[str, list[str]]]:
+    """What an update changes: slots, and the names of their variables."""
+    record = find_op(node.attrs["update"])
+    slots = zip(record.inputs, node.inputs, strict=True)
+    return [
+        (slot.name, [v.name for v in values])
+        for slot, values in slots
+        if slot.name in record.aliases.values() and values and values[0] is not None
+    ]
+
+
+def groups_of(plan: Plan) -> list[Shards]:
     """Updates of the same parameters on all devices, where all gradients lie together and are the same everywhere."""
     if plan.graph.devices == 1 or not plan.flats:
         return []

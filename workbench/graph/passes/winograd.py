@@ -15,7 +15,8 @@ class Winograd:
 
     Products are then fewer than half as many, of sums of pixels and of weights. Results differ in rounding: against
     the largest pixels and results they are as close to the exact ones as others, but a small result beside large pixels
-    loses digits. Where it is quicker is known when shapes are.
+    loses digits. A NaN or an Inf reaches the results it belongs to and no others, where an Inf may become a NaN; sums
+    of four pixels may be too large for a float. Where it is quicker is known when shapes are.
     """
 
     name = "winograd"

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from functools import partial
 from itertools import accumulate
 from operator import setitem
@@ -44,14 +45,27 @@ class Bucket:
         self.tensors = list(tensors)
         self._starts = [0, *accumulate(counts[:-1])]
         self.views = self._views_of(self.array)
+        self._begin()
+        for tensor, part in zip(tensors, self.views, strict=True):
+            tensor.move_to(part, self)
+        give_back_freed(self.array.nbytes)
+
+    def _begin(self) -> None:
         self.common: Any = None
         self.parted = 0
         self.counter = np.zeros(1, np.int64)
         self.words = self.counter.data
         self.written = [0]
-        for tensor, part in zip(tensors, self.views, strict=True):
-            tensor.move_to(part, self)
-        give_back_freed(self.array.nbytes)
+
+    def replica(self) -> Bucket:
+        """A bucket of new tensors that lie where these do; nobody may write to one before the two share the memory."""
+        replica = copy(self)
+        replica._begin()
+        replica.views = self._views_of(self.array)
+        replica.tensors = list(map(LoDTensor, replica.views))
+        for tensor in replica.tensors:
+            tensor.bucket = replica
+        return replica
 
     @property
     def steps(self) -> int:

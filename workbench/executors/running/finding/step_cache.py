@@ -16,6 +16,7 @@ from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.executors.reference.calls import Call
+from workbench.executors.replicas.one_memory import begin_together
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.finding.compiler import Compiler, shapes_of, specs_of
 from workbench.executors.running.finding.open_bindings import Fit, OpenBindings
@@ -165,7 +166,7 @@ class StepCache:
 
     def _bound_anew(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> Binding:
         plan, workspace = self._plan(key, fetches, fed, observed), self._workspace
-        self._prepare(plan.graph)
+        self._prepare(plan)
         arenas = workspace.own_room(plan) if observed else workspace.room_for(plan)
         try:
             return bind(plan, self._ground(plan, fed), arenas, {} if observed else workspace.scratch)
@@ -189,11 +190,13 @@ class StepCache:
         self._plans.keep(key, plan)
         self._reporter.compiled(self._state.steps, plan, len(self._plans), start)
 
-    def _prepare(self, graph: Graph) -> None:
+    def _prepare(self, plan: Plan) -> None:
         """See to it that all devices have their variables."""
         if not self._replicas.is_whole():
             self._replicas.renew()
-        self._replicas.distribute(self._persistables, self._one_copy(graph))
+        if self._workspace.pool.control is not None:
+            begin_together(plan, self._replicas)
+        self._replicas.distribute(self._persistables, self._one_copy(plan.graph))
 
     def _ground(self, plan: Plan, fed: Fed) -> Ground:
         given, pool = self._given_persistables(fed), self._workspace.pool
@@ -213,7 +216,7 @@ class StepCache:
             if not self._compiler.native:
                 raise Unsettled("nothing runs in kernels on these devices")
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
-            self._prepare(plan.plan.graph)
+            self._prepare(plan.plan)
             return OpenBinding(plan, self._ground(plan.plan, fed))
 
         return self._open.fit((*form, len(self._program.lr_schedulers), self._workspace.number), specs, make)
