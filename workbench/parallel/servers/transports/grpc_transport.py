@@ -191,10 +191,10 @@ class GrpcConnection(Connection):
         """Begin a call; a server that was never reached may yet be starting.
 
         Args:
-            tell: gets the call when it has ended.
+            tell: gets the bytes of the answer, or the error.
         """
         call = self._call.future(data, timeout=seconds, metadata=self._shown, wait_for_ready=not self.was_reached)
-        call.add_done_callback(tell)
+        call.add_done_callback(partial(_tell, tell))
         return call
 
     def read(self, data: bytes) -> Message:
@@ -207,6 +207,14 @@ class GrpcConnection(Connection):
 
     def close(self) -> None:
         undisturbed(self._channel.close)
+
+
+def _tell(tell: Callable[[Any], None], call: Any) -> None:
+    """On a thread of gRPC."""
+    try:
+        tell(call.result())
+    except Exception as error:
+        tell(error)
 
 
 def _channel(grpc: Any, endpoint: str, held: Credentials, options: list[tuple[str, int]]) -> Any:
@@ -249,11 +257,12 @@ class _GrpcReply(Reply):
 
     def _result(self) -> bytes:
         try:
-            call = self._ended.get(timeout=max(0.0, self._end - time.monotonic()) + _LATE)
+            answer = self._ended.get(timeout=max(0.0, self._end - time.monotonic()) + _LATE)
         except queue.Empty:
             raise self._too_late() from None
-        data: bytes = undisturbed(call.result)
-        return data
+        if isinstance(answer, Exception):
+            raise answer
+        return bytes(answer)
 
     def _explained(self, code: Any, details: str) -> EnforceNotMet:
         endpoint, name = self._connection.endpoint, code.name
