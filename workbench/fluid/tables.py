@@ -199,18 +199,19 @@ FLEET_BASE = {
 
 DIST_TRANSPILER = {"workbench.parallel.transpiler.distribute_transpiler": "DistributeTranspiler"}  # `….dist_transpiler`
 
-SERVER_FLEET = {  # `workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler`
-    "workbench.parallel.fleet.base": "DistributedOptimizer",
-    "workbench.parallel.fleet.server.fleet": "FleetTranspiler=ServerFleet fleet",
-    "workbench.parallel.fleet.server.optimizer": "ParameterServerOptimizer=ServerFleetOptimizer",
-    "workbench.parallel.fleet.server.strategies": "StrategyFactory",
-}
-
-SERVER_STRATEGIES = {  # its `distributed_strategy`
+SERVER_STRATEGIES = {  # `….parameter_server.distribute_transpiler.distributed_strategy`
     "workbench.parallel.fleet.server.strategies": (
         "AsyncStrategy DistributedStrategy=ServerFleetStrategy GeoStrategy HalfAsyncStrategy StrategyFactory "
         "SyncStrategy TrainerRuntimeConfig"
     ),
+}
+
+SERVER_FLEET = {  # `workbench.fluid.incubate.fleet.parameter_server.distribute_transpiler`
+    "workbench.parallel.fleet.base": "DistributedOptimizer",
+    "workbench.parallel.fleet.server.fleet": "FleetTranspiler=ServerFleet fleet",
+    "workbench.parallel.fleet.server.optimizer": "ParameterServerOptimizer=ServerFleetOptimizer",
+    **SERVER_STRATEGIES,
+    "workbench.parallel.transpiler.config": "DistributeTranspilerConfig",
 }
 
 DISPATCHERS = {  # `workbench.fluid.transpiler.ps_dispatcher`

@@ -321,7 +321,7 @@ def test_a_server_writes_its_variables_where_a_save_has_begun_and_nowhere_else(
 
 
 WRONG: dict[str, Any] = {
-    "another trainer": ({"trainer": 9}, "told of 2 trainers"),
+    "another trainer": ({"trainer": 9}, "started for 2 trainers"),
     "no trainer": ({"trainer": "0"}, "trainer is a whole number"),
     "no session": ({"session": 77}, "in its session 77"),
     "no sequence": ({"sequence": -1}, "sequence is a whole number"),

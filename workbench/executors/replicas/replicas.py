@@ -69,7 +69,8 @@ class Replicas:
         if first is None or not may_share([first]):
             return
         others = [first.replica() for _ in self.scopes[1:]]
-        share_memory([first, *others], [first.writes, *(other.writes for other in others)])
+        if not share_memory([first, *others], [first.writes, *(other.writes for other in others)]):
+            return  # somebody is writing: they are given copies
         for scope, other in zip(self.scopes[1:], others, strict=True):
             for name, tensor in zip(names, other.tensors, strict=True):
                 scope.vars[name] = variable = ScopeVariable(name)
