@@ -159,23 +159,41 @@ NAMES = {
         save_persistables server_endpoints server_index server_num stop_worker worker_endpoints worker_index worker_num
     """,
     "fluid": """
-        BuildStrategy CPUPlace CUDAPlace CompiledProgram ExecutionStrategy Executor LoDTensor ParallelExecutor ParamAttr
-        Program Scope Tensor Variable cpu_places cuda_places data default_main_program default_startup_program
-        disable_dygraph embedding enable_dygraph get_flags global_scope gradients in_dygraph_mode is_compiled_with_cuda
-        load load_program_state one_hot program_guard save scope_guard set_flags set_program_state
-        backward clip communicator compiler contrib core dygraph executor framework incubate initializer io layers
-        optimizer param_attr regularizer transpiler unique_name DistributeTranspiler DistributeTranspilerConfig
+        BuildStrategy CPUPlace CUDAPlace CompiledProgram ExecutionStrategy Executor LoDTensor ParallelExecutor
+        ParamAttr Program Scope Tensor Variable cpu_places cuda_places data default_main_program
+        default_startup_program disable_dygraph embedding enable_dygraph get_flags global_scope gradients
+        in_dygraph_mode is_compiled_with_cuda load load_program_state one_hot program_guard save scope_guard
+        set_flags set_program_state backward clip communicator compiler contrib core dygraph executor framework
+        incubate initializer io layers optimizer param_attr regularizer transpiler unique_name
+        DistributeTranspiler DistributeTranspilerConfig DataFeeder HashName RoundRobin append_backward metrics
+        nets
     """,
     "fluid.layers": """
-        accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max elementwise_min
-        elementwise_mul elementwise_sub fc fill_constant matmul mul one_hot pool2d reduce_max reduce_mean reduce_min
-        reduce_sum reshape scale softmax split squeeze sums unsqueeze cosine_decay exponential_decay inverse_time_decay
-        linear_lr_warmup natural_exp_decay noam_decay piecewise_decay polynomial_decay conv2d conv2d_transpose embedding
-        batch_norm layer_norm create_global_var create_parameter gather argsort topk mse_loss square_error_cost
-        softmax_with_cross_entropy clip pow equal greater_equal greater_than less_equal less_than logical_and
-        logical_not logical_or not_equal where increment sum argmax argmin mean abs ceil cos exp floor log round rsqrt
-        sign sin sqrt square elu gelu sigmoid softplus softsign tanh leaky_relu relu relu6 assign ones ones_like zeros
-        zeros_like stack unstack shape transpose expand_as cond while_loop case switch_case
+        accuracy cast concat cross_entropy data dropout elementwise_add elementwise_div elementwise_max
+        elementwise_min elementwise_mul elementwise_sub fc fill_constant matmul mul one_hot pool2d reduce_max
+        reduce_mean reduce_min reduce_sum reshape scale softmax split squeeze sums unsqueeze cosine_decay
+        exponential_decay inverse_time_decay linear_lr_warmup natural_exp_decay noam_decay piecewise_decay
+        polynomial_decay conv2d conv2d_transpose embedding batch_norm layer_norm create_global_var
+        create_parameter gather argsort topk mse_loss square_error_cost softmax_with_cross_entropy clip pow
+        equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or not_equal where
+        increment sum argmax argmin mean abs ceil cos exp floor log round rsqrt sign sin sqrt square elu gelu
+        sigmoid softplus softsign tanh leaky_relu relu relu6 assign ones ones_like zeros zeros_like stack
+        unstack shape transpose expand_as cond while_loop case switch_case Switch While acos adaptive_pool2d
+        adaptive_pool3d affine_channel asin atan auc bilinear_tensor_product bmm bpr_loss brelu clip_by_norm
+        conv3d conv3d_transpose cos_sim crop crop_tensor cumsum data_norm diag diag_embed dice_loss dot
+        elementwise_floordiv elementwise_mod elementwise_pow erf expand eye fill_constant_batch_size_like
+        flatten flip full_like gather_nd gaussian_random gaussian_random_batch_size_like group_norm hard_shrink
+        hard_sigmoid hard_swish huber_loss image_resize image_resize_short index_sample index_select
+        instance_norm kldiv_loss l2_normalize label_smooth linspace log1p log_loss log_softmax logical_xor
+        logsigmoid logsumexp lrn margin_rank_loss maxout mish multiplex nce nonzero npair_loss pad pad2d
+        pad_constant_like pixel_shuffle pool3d prelu range rank rank_loss reciprocal reduce_all reduce_any
+        reduce_prod resize_bilinear resize_nearest resize_trilinear reverse roll row_conv scatter scatter_nd
+        scatter_nd_add selu sequence_concat sequence_conv sequence_enumerate sequence_expand sequence_expand_as
+        sequence_first_step sequence_last_step sequence_mask sequence_pad sequence_pool sequence_reshape
+        sequence_reverse sequence_scatter sequence_slice sequence_softmax sequence_unpad shard_index
+        shuffle_channel sigmoid_cross_entropy_with_logits size slice smooth_l1 soft_relu softshrink
+        spectral_norm stanh strided_slice swish t tanh_shrink thresholded_relu tril triu unfold uniform_random
+        uniform_random_batch_size_like
     """,
     "fluid.optimizer": """
         Adadelta AdadeltaOptimizer Adagrad AdagradOptimizer Adam AdamOptimizer Adamax AdamaxOptimizer LambOptimizer
@@ -189,9 +207,13 @@ NAMES = {
     "fluid.regularizer": "L1Decay L1DecayRegularizer L2Decay L2DecayRegularizer",
     "fluid.clip": "GradientClipByGlobalNorm GradientClipByNorm GradientClipByValue",
     "fluid.io": """
-        load_inference_model load_params load_persistables load_vars save_inference_model save_params save_persistables
-        save_vars load save load_program_state set_program_state DataLoader batch
+        load_inference_model load_params load_persistables load_vars save_inference_model save_params
+        save_persistables save_vars load save load_program_state set_program_state DataLoader batch
+        ComposeNotAligned PyReader buffered cache chain compose default_collate_fn firstn map_readers shuffle
+        xmap_readers
     """,
+    "fluid.metrics": "Accuracy Auc CompositeMetric MetricBase Precision Recall",
+    "fluid.nets": "glu img_conv_group scaled_dot_product_attention simple_img_conv_pool",
     "fluid.communicator": "Communicator",
     "fluid.compiler": "CompiledProgram ExecutionStrategy BuildStrategy",
     "fluid.executor": "Executor global_scope scope_guard",
@@ -210,6 +232,8 @@ NAMES = {
     "fluid.incubate.fleet.parameter_server": "distribute_transpiler",
     "fluid.incubate.fleet.parameter_server.distribute_transpiler": """
         DistributedOptimizer FleetTranspiler ParameterServerOptimizer StrategyFactory fleet distributed_strategy
+        AsyncStrategy DistributeTranspilerConfig DistributedStrategy GeoStrategy HalfAsyncStrategy SyncStrategy
+        TrainerRuntimeConfig
     """,
     "fluid.incubate.fleet.parameter_server.distribute_transpiler.distributed_strategy": """
         AsyncStrategy DistributedStrategy GeoStrategy HalfAsyncStrategy StrategyFactory SyncStrategy

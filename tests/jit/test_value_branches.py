@@ -307,7 +307,7 @@ def asserting(x: Any) -> Any:
         (other_shapes, "y is a tensor .* as many dimensions"),
         (growing, "total is a tensor .*int64.* before a pass of the loop"),
         (asserting, "it is no `if`"),
-        (lambda x: x if x.sum() > 0 else -x, "in no function with a `def`"),
+        (lambda x: x if x.sum() > 0 else -x, "not in a `def` function"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip

@@ -139,7 +139,7 @@ def test_squeeze_leaves_larger_dims_alone() -> None:
         (lambda x: wb.transpose(x, [0, 1, 1]), "twice"),
         (lambda x: wb.transpose(x, [0, 1, 3]), r"\[-3, 3\)"),
         (lambda x: x.t(), "at most 2 dimensions"),
-        (lambda x: wb.flatten(x, 2, 1), "behind stop_axis"),
+        (lambda x: wb.flatten(x, 2, 1), "greater than stop_axis"),
         (lambda x: wb.unsqueeze(x, 5), r"\[-4, 4\)"),
         (lambda x: wb.split(x, 2, 1), "multiple of 2(.|\n)*got: *3"),
         (lambda x: wb.split(x, 0, 1), "number of parts"),
