@@ -64,6 +64,25 @@ def test_the_first_run_copies_no_values_that_are_in_one_memory_then(monkeypatch:
     assert memories(exe, 3) == 1 and set(copied) == {1}  # powers and rates
 
 
+def test_a_tensor_that_leaves_after_the_comparison_has_devices_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = wide(OPTIMIZERS["adam"]()).start()
+    exe = model.parallel(2)
+    exe.run([], feed=batch(12))
+    arrange, bias = binding.arrange_replicas, exe.inspection.tensor("fc_1.b_0", 1)
+
+    def left_first(*arguments: Any) -> bool:
+        monkeypatch.setattr(binding, "arrange_replicas", arrange)
+        other = threading.Thread(target=bias.set, args=(np.full(64, 5, np.float32),))
+        other.start()
+        other.join()
+        return arrange(*arguments)
+
+    monkeypatch.setattr(binding, "arrange_replicas", left_first)
+    exe.run([], feed=batch(16))
+    assert memories(exe, 2, "fc_1.b_0") == 2
+    assert [exe.inspection.tensor("fc_1.b_0", d).numpy().max() > 4 for d in range(2)] == [False, True]
+
+
 def test_what_is_written_between_comparison_and_joining_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     model = wide(OPTIMIZERS["momentum"]()).start()
     exe = model.parallel(2)

@@ -44,6 +44,8 @@ def arrange_replicas(plan: Plan, replicas: Replicas, replicated: ReplicatedValue
     together: Together = []
     for group in dict.fromkeys(replicated.shards.values()):
         state = _state(group, replicated)
+        if state is None:
+            return False
         may_lie_so = all(may_share(buckets) for buckets, _ in state)
         rates = _rates(plan, group, replicas, given, numbers) if may_lie_so else None
         if rates is not None:
@@ -63,9 +65,11 @@ def _written(plan: Plan, replicas: Replicas) -> list[LoDTensor]:
     return [tensor for tensor in tensors if tensor is not None]
 
 
-def _state(group: Shards, replicated: ReplicatedValues) -> Together:
-    """What all devices update alike."""
-    held = [replicated.buckets(node) or {} for node in group]
+def _state(group: Shards, replicated: ReplicatedValues) -> Together | None:
+    """What all devices update alike; None if a tensor has left since they were compared."""
+    held = [buckets for node in group if (buckets := replicated.buckets(node)) is not None]
+    if len(held) < len(group):
+        return None
     slots = [[own[slot] for own in held] for slot in held[0] if _is_state(slot)]
     return [(buckets, list(map(replicated.writes_of, buckets))) for buckets in slots]
 

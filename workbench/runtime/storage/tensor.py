@@ -52,7 +52,8 @@ class LoDTensor:
 
     Values are written with `set()`. Views of the storage, as `np.array(tensor, copy=False)` gives, are for reading: who
     writes through one is not noticed, and on several devices the replicas of a variable may be taken for equal. What is
-    set in the middle of a step, by another thread for one, is the value after the step of a variable it updates.
+    set in the middle of a step, by another thread for one, is the value after the step where the variable lies in a
+    bucket; a step may write over it elsewhere: statistics of batch_norm, sparse tables, parameters in Reduce mode.
 
     Attributes:
         array: the storage, None until a value is set.
