@@ -13,10 +13,6 @@ from workbench.framework.program.guard import program_guard
 from workbench.framework.program.program import Program
 
 
-def embedding(**options: Any) -> Any:
-    return static.nn.embedding(static.data("ids", [None, 3], "int64"), [5, 2], **options)
-
-
 def cond(**options: Any) -> Any:
     x = static.data("x", [1])
     return static.nn.cond(x > 0, lambda: x * 2, lambda: x * -1, **options)
@@ -51,7 +47,6 @@ def built(layer: Callable[..., Any], **options: Any) -> str:
 
 
 CASES = [
-    (embedding, "is_distributed", True),
     (cond, "return_names", ["y"]),
     (while_loop, "is_test", True),
     (batch_norm, "in_place", True),

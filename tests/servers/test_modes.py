@@ -231,12 +231,12 @@ def test_geo_trainers_take_over_what_others_have_changed() -> None:
 TABLE = np.random.default_rng(2).standard_normal((20_000, 4)).astype(np.float32)
 
 
-def table_model(optimizer: Any = sgd, shape: Any = (None,)) -> Any:
+def table_model(optimizer: Any = sgd, shape: Any = (None,), by: str = "is_sparse") -> Any:
     ids = fluid.data("ids", shape, "int64")
     start = fluid.initializer.NumpyArrayInitializer(TABLE)
     look_up = fluid.layers.embedding if len(shape) > 1 else fluid.embedding
     rows = look_up(
-        ids, list(TABLE.shape), is_sparse=True,
+        ids, list(TABLE.shape), **{by: True},
         param_attr=fluid.ParamAttr(name="table", initializer=start),
     )  # fmt: skip
     loss = fluid.layers.mean(rows)
@@ -244,11 +244,14 @@ def table_model(optimizer: Any = sgd, shape: Any = (None,)) -> Any:
     return rows
 
 
-@pytest.mark.parametrize(("sync", "shape"), [(True, (None,)), (False, (None, 1))])
-def test_tables_live_on_servers_and_rows_travel(sync: bool, shape: Any) -> None:
+@pytest.mark.parametrize(
+    ("sync", "shape", "by"),
+    [(True, (None,), "is_sparse"), (True, (None,), "is_distributed"), (False, (None, 1), "is_distributed")],
+)
+def test_tables_live_on_servers_and_rows_travel(sync: bool, shape: Any, by: str) -> None:
     ids = np.array([3, 19_999, 3, 12_345])
     expected = TABLE.copy()
-    with job(lambda: table_model(shape=shape), sync) as ((trainer,), scopes):
+    with job(lambda: table_model(shape=shape, by=by), sync) as ((trainer,), scopes):
         for _ in range(3):
             rows = trainer.step({"ids": ids.reshape(-1, *shape[1:])}, trainer.loss)
             assert np.allclose(rows, expected[ids], atol=1e-6)

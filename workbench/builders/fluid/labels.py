@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.builders.initializers.initializer import Constant
 from workbench.builders.layer import building
-from workbench.builders.nn.dense import looked_up, tell_is_distributed
+from workbench.builders.nn.dense import looked_up
 from workbench.errors import InvalidArgument, Unimplemented
 from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import float64, int64
@@ -166,9 +166,8 @@ def embedding(
         >>> fluid.layers.embedding(word, size=[1000, 16]).shape, fluid.embedding(word, size=[1000, 16]).shape
         ((-1, 16), (-1, 1, 16))
     """
-    tell_is_distributed(is_distributed)
-    op = LABELLED_LOOKUP if _has_labels(input) else LOOKUP_TABLE
-    return looked_up("embedding", op, input, size, is_sparse, padding_idx, param_attr, dtype)
+    op, by_rows = LABELLED_LOOKUP if _has_labels(input) else LOOKUP_TABLE, is_sparse or is_distributed
+    return looked_up("embedding", op, input, size, by_rows, padding_idx, param_attr, dtype)
 
 
 def _has_labels(ids: Any) -> bool:

@@ -9,7 +9,7 @@ from workbench.builders.layer import LayerBuilder, building
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.builders.table_entries import TableEntry
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.framework.notice import tell, tell_without_effect
+from workbench.framework.notice import tell_without_effect
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.program.variable import Variable
@@ -114,7 +114,7 @@ def embedding(
         is_sparse: the table's gradient is rows and values instead of a dense tensor. With parameter servers
             (`DistributeTranspiler`, or a fleet that has some) the table then lies on them, and a step asks for the rows
             it reads; where trainers update by themselves (geo) they keep it.
-        is_distributed: has no effect, which is told: is_sparse is what decides.
+        is_distributed: the table is for servers: `is_sparse` as well.
         padding_idx: id whose row reads as zeros and gets no gradient; negative ones count from the end.
 
     Returns:
@@ -129,14 +129,8 @@ def embedding(
         >>> static.nn.embedding(static.data("word", [None, 5], "int64"), size=(1000, 16)).shape
         (-1, 5, 16)
     """
-    tell_is_distributed(is_distributed)
-    return looked_up("embedding", LOOKUP_TABLE, input, size, is_sparse, padding_idx, param_attr, dtype)
-
-
-def tell_is_distributed(is_distributed: bool) -> None:
-    """Tell whoever asks for it that it is not what puts a table on servers."""
-    if is_distributed:
-        tell("embedding: is_distributed has no effect here; is_sparse puts a table on the parameter servers there are")
+    by_rows = is_sparse or is_distributed
+    return looked_up("embedding", LOOKUP_TABLE, input, size, by_rows, padding_idx, param_attr, dtype)
 
 
 _TABLE_CLASSES = ("CommonSparseTable", "SSDSparseTable", "MemorySparseTable")
