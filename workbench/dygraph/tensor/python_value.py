@@ -11,6 +11,7 @@ from workbench.dygraph.kinds import Kind
 from workbench.dygraph.tensor.text import values_text
 from workbench.dygraph.witness import witness
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.values.number import copied
 from workbench.framework.values.rows import Rows
 
 
@@ -47,7 +48,7 @@ class PythonValue:
 
     def numpy(self) -> np.ndarray:
         """A copy as a NumPy array."""
-        return np.array(self.as_read())
+        return copied(self.as_read())
 
     def as_fed(self) -> np.ndarray:
         """The value as it is, not a copy: for a step that only reads it."""

@@ -26,6 +26,7 @@ from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op, find_op
 from workbench.framework.references import is_held_by_others
 from workbench.framework.values.dtype import DType, as_dtype
+from workbench.framework.values.number import copied
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import require_place_for
@@ -240,7 +241,7 @@ class Tensor(WrittenValue, Infix):
         if self.grad is None:
             return None
         array = self.grad.array
-        return (np.array(array.values), np.array(array.rows)) if isinstance(array, Rows) else np.array(array)
+        return (np.array(array.values), np.array(array.rows)) if isinstance(array, Rows) else copied(array)
 
     def _grad_ivar(self) -> Tensor | None:
         """`grad`, as programs for Paddle up to 2.1 ask for it."""

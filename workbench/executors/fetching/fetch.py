@@ -11,6 +11,7 @@ from workbench.errors import InvalidArgument, InvalidForm, InvalidType, describe
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.roles import OPTIMIZE
 from workbench.framework.program.variable import Variable
+from workbench.framework.values.number import copied
 from workbench.framework.values.rows import dense
 from workbench.ops.flow.control_flow import Stack
 from workbench.runtime.storage.tensor import LoDTensor
@@ -88,5 +89,5 @@ def to_user(value: Any, return_numpy: bool) -> Any:
     Raises:
         InvalidArgument: what a branch or loop keeps for its gradient.
     """
-    array = np.array(fetchable(value))
+    array = copied(fetchable(value))
     return array if return_numpy else LoDTensor(array)

@@ -7,6 +7,7 @@ import numpy as np
 from workbench.errors import PreconditionNotMet
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.memory.refs import Ref
+from workbench.framework.values.number import copied
 from workbench.framework.values.place import Place
 from workbench.framework.values.rows import dense
 from workbench.graph.ssa import Value
@@ -57,7 +58,7 @@ class LocalScope:
                 "set ExecutionStrategy.keep_temporaries = True to keep every value until the next step"
             )
         current = self._binding.current(value)
-        return None if current is None else Temporary(name, np.array(dense(np, current)))
+        return None if current is None else Temporary(name, copied(dense(np, current)))
 
     def local_var_names(self) -> list[str]:
         """Names of all variables the device has, temporaries included."""

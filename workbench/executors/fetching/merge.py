@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.executors.fetching.fetch import fetchable
+from workbench.framework.values.number import allocator
 from workbench.framework.values.place import Place, place_text
 from workbench.framework.values.spec import Shape, shape_text, size_of
 from workbench.runtime.undisturbed import Call, in_one_call
@@ -105,13 +106,14 @@ class Merger:
         places: Sequence[Place] = (),
     ) -> None:
         self.shape, self.dtype = check_merge(name, shapes, training, places), np.dtype(dtype)
+        self._allocate = allocator(self.shape or ())
         self._taken = _taken(shapes)
         # np.concatenate does without views of the parts, but does not take what has no dimensions.
         self._plain = len(shapes) > 1 and len(self._taken) == len(shapes) and () not in shapes
 
     def allocate(self) -> np.ndarray | None:
         """Memory for the result, its content undefined; None if no device has a value."""
-        return None if self.shape is None else np.empty(self.shape, self.dtype)
+        return None if self.shape is None else self._allocate(self.shape, self.dtype)
 
     def fill(self, out: np.ndarray | None, arrays: Sequence[Any]) -> None:
         """Copy the devices' arrays, of the shapes announced, into what `allocate` gave."""

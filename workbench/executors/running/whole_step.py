@@ -19,6 +19,7 @@ from workbench.executors.fetching.merge import Merger
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import ThreadProgram
+from workbench.framework.values.number import allocator
 from workbench.runtime.blas import one_blas_thread
 from workbench.runtime.native.arrays import ArrayLayout, array_layout
 from workbench.runtime.native.control import lines
@@ -61,7 +62,7 @@ class WholeStep:
         call = binding.pool.control.run_step
         self._pool, self._has_flags = binding.pool, binding.has_team
         self._first, self._last, self._ballot = first, last, ballot
-        self._shapes = [(merger.shape or (), merger.dtype) for merger, _ in results]
+        self._outs = [(allocator(m.shape or ()), m.shape or (), m.dtype) for m, _ in results]
         self._counting = [counter, *(bucket.counter for bucket in binding.writes.changed.buckets)]
         self._counters = np.array(list(map(address, self._counting)), np.int64)
         self._moves_out = _moves_out([arrays for _, arrays in results])
@@ -111,11 +112,11 @@ class WholeStep:
                 return None
             start = 0 if index is ... else index.start
             offset = start * (whole.nbytes // len(whole)) if start else 0
-            moves.append((len(self._shapes) + len(moves), offset, address(target), target.nbytes))
+            moves.append((len(self._outs) + len(moves), offset, address(target), target.nbytes))
         if cells:
             return None
         self._moves_in = np.array(moves, np.int64).reshape(-1, words.MOVE_WORDS)
-        self._objects = np.zeros(len(self._shapes) + len(moves), np.int64)
+        self._objects = np.zeros(len(self._outs) + len(moves), np.int64)
         self._names = self._objects.data
         self._array[[words.FED, words.FEEDS]] = address(self._moves_in), len(moves)
         self._words[words.OBJECTS] = address(self._objects)
@@ -135,8 +136,8 @@ class WholeStep:
         """
         self.is_open = True
         objects, sources, number, outs = self._names, fed.sources, 0, []
-        for shape, dtype in self._shapes:
-            out = np.empty(shape, dtype)
+        for allocate, shape, dtype in self._outs:
+            out = allocate(shape, dtype)
             outs.append(out)
             objects[number] = id(out)
             number += 1

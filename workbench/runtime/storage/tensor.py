@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench.errors import InvalidType, PreconditionNotMet, Unavailable
 from workbench.framework.values.dtype import DType, as_dtype
+from workbench.framework.values.number import copied
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.undisturbed import Call, in_one_call
 
@@ -206,7 +207,7 @@ class LoDTensor:
 
     def numpy(self) -> np.ndarray:
         """A copy of the value."""
-        return np.array(self._value())
+        return copied(self._value())
 
     def lod(self) -> list[list[int]]:
         """Levels of detail; always empty."""
