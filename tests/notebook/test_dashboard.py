@@ -21,6 +21,7 @@ from tests.notebook.conftest import Notebook
 from tests.notebook.magics.test_extension import completed
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.notebook.dashboard.page import dashboard as module
+from workbench.notebook.dashboard.page import still_pictures
 from workbench.notebook.dashboard.page.displayed import show_in
 
 NET = """%%static_program net
@@ -178,6 +179,42 @@ def test_a_still_picture_saved_while_a_run_goes_on_says_so(net: Notebook, front_
         run.stop()
         run.wait(60)
     wait_for(lambda: "has ended" in still(), 60, "word of the end")
+
+
+def test_what_is_left_of_a_page_is_all_of_its_panels_as_they_ended(net: Notebook, front_end: list[Any]) -> None:
+    def pictures() -> dict[str, str]:
+        html = front_end[-1][0]["text/html"]
+        return dict(re.findall(r'<img alt="([^"]+)" src="data:image/png;base64,([^"]+)"', html))
+
+    net.run("dash = wb.dashboard(net)")
+    display(net, "dash")
+    assert list(pictures()) == ["the graph of a step"]  # nothing else has happened
+    before = pictures()["the graph of a step"]
+    for strategy in ("AllReduce", "Reduce"):
+        net["dash"].start(steps=40, data="batches", devices=2, reduce_strategy=strategy).wait(60)
+        ended = f"net (program), {strategy} on 2 devices: cpu:0, cpu:1\nstate: done"
+        wait_for(lambda: ended in front_end[-1][0]["text/plain"], 60, "the pictures of the end")  # noqa: B023
+        shown = pictures()
+        assert len(shown) == 5 and {"what each device was fed", "a step on the clock"} <= shown.keys()
+        for alt, panel in (("the graph of a step", "graph"), ("what was recorded, over the steps", "curves")):
+            assert b64decode(shown[alt]) == net["dash"].panel(panel)._repr_png_()
+        assert strategy in net["dash"].messages()["graph"]["strategy"] and shown["the graph of a step"] != before
+        before = shown["the graph of a step"]
+
+
+def test_while_steps_go_on_only_another_graph_is_drawn(net: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    dash = net.run("wb.dashboard(exe)")
+    step(net)
+    messages = dash.messages()
+    drawn: list[str] = []
+    image = still_pictures._image
+    monkeypatch.setattr(still_pictures, "_image", lambda panel, of: (drawn.append(panel), image(panel, of))[1])
+    pictures = still_pictures.StillPictures()
+    resting = pictures.html(messages, goes_on=False)
+    assert resting.count("<img") == len(drawn) == 5
+    assert pictures.html(messages, goes_on=True) == resting and len(drawn) == 5
+    another = {**messages, "graph": {**messages["graph"], "id": 99}}
+    assert pictures.html(another, goes_on=True).count("<img") == 1 and drawn[5:] == ["graph"]
 
 
 def test_colab_is_told_where_it_finds_the_widget(

@@ -6,12 +6,12 @@ export function slowestWords(sample, devices = []) {
   if (!sample?.slowest) return "";
   const { device, label, us, steps } = sample.slowest;
   const over = steps === 1 ? "of one step" : `median of ${count(steps)} steps`;
-  return `slowest: ${label} on ${place(device, devices)}, ${seconds(us / 1e6)} (${over})`;
+  return `slowest: ${label} ${where(device, devices)}, ${seconds(us / 1e6)} (${over})`;
 }
 
 // A device is a position, -1 for what acts on all of them, or a text.
-function place(device, devices) {
-  if (typeof device === "string") return device;
-  if (device < 0 && devices.length > 1) return `all ${devices.length} devices`;
-  return devices[Math.max(device, 0)] ?? `device ${device}`;
+function where(device, devices) {
+  if (typeof device === "string") return `on ${device}`;
+  if (device < 0 && devices.length > 1) return "across devices";
+  return `on ${devices[Math.max(device, 0)] ?? `device ${device}`}`;
 }

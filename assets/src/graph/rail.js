@@ -16,8 +16,7 @@ export function railTexts({ devices, lanes, shared, among, items }, model) {
       ? [title(model.devices.length ? model.bandName(band.device) : "", band), ...roles(lanes, band)]
       : server(model.servers[band.device - model.firstServer], band)),
   ]);
-  const collective = items.some((item) => item.kind === COLLECTIVE);
-  const between = named(lanes[shared], collective ? "collectives" : "fetches");
+  const between = named(lanes[shared], "across devices");
   return [...texts, ...between, ...(model.servers.length ? severalServers(lanes[among], items, model) : [])];
 }
 

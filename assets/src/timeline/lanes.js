@@ -1,4 +1,4 @@
-// Lanes: one for the collectives (of several processes one for those of each, whose "thread" is the process), then one
+// Lanes: one across devices, for the collectives (of several processes one for those of each, whose "thread" is the process), then one
 // per device and thread. Spans of a lane that overlap get rows of their own;
 // one that ran for several devices is in a lane of each. A place is {lane, row, position}: positions in the lanes, in
 // the rows of that lane and in that row.
@@ -8,7 +8,7 @@ const PADDING = 4;
 const ROW = 18; // where there are several in a lane
 const SINGLE = 26; // two lines of text fit beside it
 
-// [{label, device (-1: collectives), thread, rows: [[span …] …], busy, waiting: shares of the step}]
+// [{label, device (-1: across devices), thread, rows: [[span …] …], busy, waiting: shares of the step}]
 export function lanesOf(spans) {
   const byThread = new Map();
   const add = (i, device, thread) => {
@@ -26,7 +26,7 @@ export function lanesOf(spans) {
 
 function labelOf(spans, device, thread) {
   if (device >= 0) return `${spans.deviceLabel(device)}, thread ${thread}`;
-  return spans.hasProcesses ? `collectives, rank ${thread}` : "collectives";
+  return spans.hasProcesses ? `across devices, rank ${thread}` : "across devices";
 }
 
 function filled({ spans: positions, ...lane }, spans) {

@@ -31,8 +31,8 @@ test("of several processes each has a lane for the collectives it told of", () =
   spans.sample.spans.process = Int32Array.of(0, 1, 0, 1);
   const names = lanesOf(spans).map(({ label, rows }) => [label, rows.flat()]);
   assert.deepEqual(names.slice(0, 2), [
-    ["collectives, rank 0", [0]],
-    ["collectives, rank 1", [1]],
+    ["across devices, rank 0", [0]],
+    ["across devices, rank 1", [1]],
   ]);
 });
 

@@ -171,6 +171,6 @@ def test_a_way_to_the_page_that_fails_ends_nothing(built: Built, model_of: Model
 def test_threads_end_with_it(built: Built, model_of: ModelOf, page: Page) -> None:
     publisher = Publisher(model_of(built.main), page.take)
     mine = [thread for thread in threading.enumerate() if thread in publisher._threads]
-    assert len(mine) == 2
+    assert len(mine) == 3
     publisher.close()
     assert not any(thread.is_alive() for thread in mine)

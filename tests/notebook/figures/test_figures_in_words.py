@@ -9,6 +9,7 @@ from tests.notebook.figure_messages import (
 )
 from tests.notebook.figures.real import Real, fed, spans, state, texts
 from workbench.notebook.figures.facts import parts, summed
+from workbench.notebook.figures.panels.draw import draw
 from workbench.notebook.figures.panels.scopes import scopes
 from workbench.notebook.figures.panels.timeline import timeline
 from workbench.notebook.figures.text import describe
@@ -40,11 +41,24 @@ def test_describe_says_it_all(lenet: Real) -> None:
     assert "scopes dropped: not yet" in lines
 
 
+def test_pictures_and_words_are_about_a_typical_step_and_say_how_it_was_chosen(lenet: Real) -> None:
+    chosen = {**lenet.sample, "step": 8, "seconds": 0.0002, "among": 6, "slowest": SLOWEST}
+    newest = {**lenet.sample, "step": 14, "seconds": 0.0117, "slowest": SLOWEST}
+    messages = {"graph": lenet.graph, "sample": newest, "typical": chosen}
+    for panel in ("timeline", "graph"):
+        said = "; ".join(texts(draw(panel, messages)))
+        assert (
+            "step 8" in said.lower() and "(median of the 6 steps looked at)" in said and "step 14" not in said.lower()
+        )
+    assert "step 8 took 200.0 µs (median of the 6 steps looked at); slowest" in describe(messages)
+    assert "Step 14: 11.70 ms" in texts(draw("timeline", {"graph": lenet.graph, "sample": newest}))
+
+
 def test_pictures_and_words_name_the_slowest_of_all_steps_not_of_one() -> None:
     sample = {**spans((0, 0, 0, 5, 0), (1, 0, 1, 31, 0)), "slowest": SLOWEST}
-    assert any("; slowest: mul on device 1, 412.0 µs (median of 12 steps)" in text for text in texts(timeline(sample)))
+    assert any("slowest: mul on device 1, 412.0 µs (median of 12 steps)" in text for text in texts(timeline(sample)))
     once = {**sample, "slowest": {**SLOWEST, "steps": 1, "next": []}}
-    assert any("; slowest: mul on device 1, 412.0 µs (of one step)" in text for text in texts(timeline(once)))
+    assert any("slowest: mul on device 1, 412.0 µs (of one step)" in text for text in texts(timeline(once)))
     assert "slowest ops (of one step), and" in describe({"sample": {**once, "seconds": 0.1}})
     assert "slowest" not in describe({"sample": spans((0, 0, 0, 5, 0))})  # nobody found one
 
@@ -70,7 +84,7 @@ def test_describe_names_drops_by_cause() -> None:
     drops = {"step": np.array([10.0, 20, 30, 40, 50]), "bytes": [sizes], "cause": causes}
     text = describe({"scopes": {"type": "scopes", "devices": ["cpu:0"], "strategy": "Reduce", "drops": drops}})
     assert text.splitlines()[-3:] == [
-        "scopes dropped: 5 times (4 × interval, 1 × call)",
+        "scopes dropped: 5 times (4 × interval, 1 × asked for)",
         "  dropped 2.0 KiB after steps 10, 20, 30, 40",
         "  dropped 512 B after step 50",
     ]

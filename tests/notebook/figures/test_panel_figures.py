@@ -1,12 +1,15 @@
 """Feeds, scopes, timelines and curves drawn without a browser: what is in them, and where."""
 
+import io
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from tests.notebook.figure_messages import (
     curves_message,
@@ -22,7 +25,7 @@ from workbench.notebook.figures.panels.curves import curves
 from workbench.notebook.figures.panels.feeds import feeds
 from workbench.notebook.figures.panels.scopes import scopes
 from workbench.notebook.figures.panels.timeline import rows_of, timeline
-from workbench.notebook.figures.write import svg
+from workbench.notebook.figures.write import small_png, svg
 
 
 def widths(figure: Figure, name: str) -> list[tuple[float, float]]:
@@ -98,7 +101,7 @@ def test_drops_are_where_they_happened() -> None:
         low, high = axes.get_ylim()
         assert low <= min(held.get_ydata()) and max(held.get_ydata()) < high
     written = texts(figure)
-    assert "AllReduce, scopes dropped 2 times (every so many steps)" in written
+    assert "AllReduce, scopes dropped 2 times (interval)" in written
     assert {"AllReduce (this one)", "Reduce", "parameters", "state", "gradients"} <= set(written)
 
 
@@ -135,6 +138,21 @@ def test_collectives_are_hatched_and_every_span_is_drawn(lenet: Real) -> None:
     assert {kind for kind, c in drawn.items() if c.get_hatch()} == {"collective"}
     assert set(drawn) == set(ROLES) - {"server"}
     assert {"cpu:0", "cpu:1", "across devices"} <= set(texts(figure))
+
+
+def test_roles_keep_their_colours_in_pictures_of_few_colours(lenet: Real) -> None:
+    figure = timeline(lenet.sample, lenet.graph)
+    with Image.open(io.BytesIO(small_png(figure))) as few:
+        assert len(few.getpalette() or []) <= 3 * 128
+        shown = np.asarray(few.convert("RGB"), np.int64)
+    figure.dpi = 100
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = np.asarray(canvas.buffer_rgba(), np.int64)[..., :3]
+    assert np.abs(shown - drawn).max() <= 20
+    often, usual = zip(*sorted(Image.fromarray(drawn.astype(np.uint8)).getcolors(1 << 24), reverse=True)[:8])
+    for color in usual:  # grounds of bands and of roles
+        assert ((drawn == color).all(axis=2) <= (shown == color).all(axis=2)).all()
 
 
 def test_the_longest_span_is_named_and_marked() -> None:

@@ -163,6 +163,11 @@ def dropped(scopes: Message) -> int:
     return int(drops.get("total") or len(floats(drops, "step")))
 
 
+def cause_text(cause: str) -> str:
+    """Why scopes were dropped, in the words of the page: `interval`, `asked for`."""
+    return {"call": "asked for"}.get(cause, cause)
+
+
 def unwatched(scopes: Message) -> int:
     """Steps there had been when the watching began; drops in these are not known."""
     return int((scopes.get("drops") or {}).get("since") or 0)
@@ -218,14 +223,29 @@ def slowest(sample: Message) -> list[Slow]:
     return [Slow(*(op[name] for name in Slow._fields)) for op in (first, *first["next"])] if first else []
 
 
+def typical_step(messages: Mapping[str, Any]) -> Message | None:
+    """The step that pictures and words are about: `typical` where there is one, else the newest that was looked at."""
+    return messages.get("typical") or messages.get("sample") or None
+
+
+def among(sample: Message) -> str:
+    """How it was chosen, in brackets: ` (median of the 6 steps looked at)`; empty where nobody chose."""
+    steps = int(sample.get("among") or 0)
+    return f" (median of the {steps:,} steps looked at)" if steps > 1 else ""
+
+
 def over_steps(sample: Message) -> str:
     """Over which steps that was found: `median of 12 steps`, `of one step`."""
     steps = int(sample["slowest"]["steps"])
     return "of one step" if steps == 1 else f"median of {steps:,} steps"
 
 
-def longest(sample: Message) -> list[Slow]:
-    """The span of this step that took longest, none if nothing was timed; waits are none."""
+def longest(sample: Message, graph: Message | None = None) -> list[Slow]:
+    """The span of this step that took longest, none if nothing was timed; waits are none.
+
+    Args:
+        graph: that it is of, to say which of the ops of a type it is.
+    """
     spans = sample.get("spans") or {}
     lasted = floats(spans, "end") - floats(spans, "start")
     waits = ints(spans, "wait") or [0] * len(lasted)
@@ -235,7 +255,9 @@ def longest(sample: Message) -> list[Slow]:
     labels, label, device = sample.get("labels", []), ints(spans, "label"), ints(spans, "device")
     k = max(ran, key=lambda k: lasted[k])
     share = float(lasted[k]) / (float(lasted[ran].sum()) or 1.0)
-    return [Slow(labels[label[k]], device[k], float(lasted[k]), share)]
+    nodes = Nodes.of(graph).label if graph is not None and sample.get("graph") == graph.get("id") else []
+    name = at(nodes, ints(spans, "node")[k], labels[label[k]])
+    return [Slow(name, device[k], float(lasted[k]), share)]
 
 
 def in_order(texts: Iterable[str]) -> list[str]:

@@ -12,7 +12,9 @@ from workbench.notebook.figures.facts import (
     Message,
     Nodes,
     Summed,
+    among,
     at,
+    cause_text,
     devices,
     dropped,
     floats,
@@ -23,6 +25,7 @@ from workbench.notebook.figures.facts import (
     servers,
     slowest,
     summed,
+    typical_step,
     unwatched,
     where,
 )
@@ -38,15 +41,16 @@ def describe(messages: Mapping[str, Any]) -> str:
 
     Args:
         messages: the newest message of every kind (`"state"`, `"graph"`, `"sample"`, `"scopes"`, `"curves"`), as
-            assets/src/README.md describes them, or a list of them under `"curves"`. Any may be missing.
+            assets/src/README.md describes them, or a list of them under `"curves"`; a `sample` under `"typical"` is
+            told of in the place of the newest. Any may be missing.
     """
     given = {kind: message for kind, message in messages.items() if message}
-    state, graph, sample = given.get("state"), given.get("graph"), given.get("sample")
+    state, graph, step = given.get("state"), given.get("graph"), typical_step(given)
     lines = [_subject(given), *_run(state), *_last(state, _newest(given.get("curves")))]
     lines += _graph(graph) if graph else []
     fed = newest_fed(given)
     lines += _fed(fed) if fed else []
-    lines += [*_slow(sample, graph), *_clocks(sample)] if sample else []
+    lines += [*_slow(step, graph), *_clocks(step)] if step else []
     unseen = ((state or {}).get("subject") or {}).get("unseen")
     if unseen:
         lines.append(f"feeds, memory, timeline: {unseen}")
@@ -177,7 +181,7 @@ def _slow(sample: Message, graph: Message | None) -> Iterator[str]:
     if not ranked:
         return
     places = devices(sample.get("feeds"), graph)
-    took = f"step {sample.get('step', '–')} took {seconds_text(sample.get('seconds'))}; "
+    took = f"step {sample.get('step', '–')} took {seconds_text(sample.get('seconds'))}{among(sample)}; "
     yield f"{took}slowest ops ({over_steps(sample)}), and their share of the time of all ops:"
     for slow in ranked:
         yield f"  {slow.label} {where(places, slow.device)} {seconds_text(slow.us / 1e6)} ({slow.share:.0%})"
@@ -196,7 +200,7 @@ def _scopes(scopes: Message) -> Iterator[str]:
         since = unwatched(scopes)
         yield f"scopes dropped: {f'not since step {since:,}; not watched before' if since else 'not yet'}"
         return
-    causes = ", ".join(f"{n} × {cause}" for cause, n in Counter(drops.get("cause", [])).items())
+    causes = ", ".join(f"{n} × {cause_text(cause)}" for cause, n in Counter(drops.get("cause", [])).items())
     before = f"; not watched before step {unwatched(scopes):,}" if unwatched(scopes) else ""
     yield f"scopes dropped: {count(dropped(scopes), 'time')}{f' ({causes})' if causes else ''}{before}"
     yield from _given_back(steps, drops, places)

@@ -10,6 +10,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -19,7 +20,7 @@ from workbench.errors import InvalidArgument
 from workbench.framework.paths import path_text
 from workbench.notebook.figures.palette import styled
 
-_PNG_DPI, _SHOWN_DPI, _COLORS = 144, 100, 64
+_PNG_DPI, _SHOWN_DPI, _COLORS, _EXACT = 144, 100, 128, 32
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
 _FONTS = re.compile(r"(?:'[^']*', )+sans-serif(?:, [\w-]+)*|'DejaVu Sans'[^;\"]*")
@@ -61,11 +62,34 @@ def _png(figure: Figure, dpi: int) -> bytes:
 
 
 def small_png(figure: Figure) -> bytes:
-    """The picture as PNG in 64 colours, to be kept in notebooks; unlike SVG it is shown before they are trusted."""
-    shown = Image.open(io.BytesIO(_png(figure, _SHOWN_DPI))).convert("RGB")
+    """The picture as PNG in 128 colours, to be kept in notebooks; unlike SVG it is shown before they are trusted."""
+    shown = _in_few_colors(Image.open(io.BytesIO(_png(figure, _SHOWN_DPI))).convert("RGB"))
     file = io.BytesIO()
-    shown.quantize(_COLORS, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+    shown.save(file, "PNG", optimize=True)
     return file.getvalue()
+
+
+def _in_few_colors(picture: Image.Image) -> Image.Image:
+    """With the colours that most pixels have as they are, and others that cover the rest, however few have them.
+
+    A median cut gives a thin span the colour of what is around it, and then two roles look the same.
+    """
+    pixels, place, often = np.unique(_packed(np.asarray(picture)), return_inverse=True, return_counts=True)
+    usual = pixels[np.argsort(-often, kind="stable")[:_EXACT]]
+    covering = picture.quantize(_COLORS - _EXACT, Image.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = np.concatenate([_unpacked(usual), np.array(covering, np.int64).reshape(-1, 3)])[:_COLORS]
+    nearest = ((_unpacked(pixels)[:, None] - palette) ** 2).sum(axis=2).argmin(axis=1)
+    few = Image.fromarray(nearest[place].reshape(picture.height, picture.width).astype(np.uint8), "P")
+    few.putpalette(palette.astype(np.uint8).tobytes())
+    return few
+
+
+def _packed(colors: np.ndarray) -> np.ndarray:
+    return colors.astype(np.int64) @ (1 << 16, 1 << 8, 1)
+
+
+def _unpacked(packed: np.ndarray) -> np.ndarray:
+    return np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=1)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
@@ -17,6 +16,7 @@ from workbench.framework.program.program import Program
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject, Target
 from workbench.notebook.dashboard.page.publisher import Publisher
+from workbench.notebook.dashboard.page.still_pictures import StillPictures
 from workbench.notebook.dashboard.page.view import PanelView
 from workbench.notebook.dashboard.page.widget import Page
 from workbench.notebook.messages import Message
@@ -33,7 +33,7 @@ class Dashboard:
     def __init__(self, target: Target, names: Callable[[], Mapping[str, Any]], startup_of: Any) -> None:
         self.target = target  # kept, so that its id stays its own
         self._model = Model(Subject.of(target, names()), names, startup_of)
-        self._picture, self._cell = "", "this cell"  # that showed it last
+        self._pictures, self._cell = StillPictures(), "this cell"  # that showed it last
         self._page: Page = Page(lambda message, buffers: self._publisher.take(message, buffers))
         self._publisher = Publisher(self._model, self._page.post, self._draw_still)
 
@@ -149,7 +149,7 @@ class Dashboard:
         if not in_notebook(get_ipython()):
             print(self)
             return
-        self._picture, self._cell = self._drawn(), _this_cell()
+        self._cell = _this_cell()
         said, words, seen = self._still()
         self._page.still.show(self._page.view(), words.partition("\n")[0], said, words, seen)
 
@@ -159,19 +159,12 @@ class Dashboard:
             self._page.still.update(*self._still())
 
     def _still(self) -> tuple[list[str], str, str]:
-        """Why the page is not here; what it shows, in words and as HTML."""
-        words = repr(self)
-        return self._way_back(), words, f"{self._picture}<pre>{escape(words)}</pre>"
+        """Why the page is not here; what it shows, in words and as HTML: both of the same moment."""
+        from workbench.notebook.figures.text import describe
 
-    def _drawn(self) -> str:
-        """The graph, as HTML; empty where there is none yet."""
-        from workbench.notebook.figures.write import small_png
-
-        try:
-            picture = b64encode(small_png(self.panel("graph").figure())).decode("ascii")
-        except PreconditionNotMet:
-            return ""
-        return f'<img alt="the graph of a step" src="data:image/png;base64,{picture}">'
+        messages, goes_on = self.messages(), self._model.is_stepping()
+        words = describe(messages)
+        return self._way_back(), words, f"{self._pictures.html(messages, goes_on)}<pre>{escape(words)}</pre>"
 
     def _way_back(self) -> list[str]:
         """What a still picture says of itself: a run may go on while nobody sees it."""

@@ -29,7 +29,8 @@ class Publisher:
 
     Args:
         send: puts a message on its way; called on these threads, one at a time.
-        at_turn: is called on one of them when a run begins, holds, goes on or ends, and when a loop of steps does.
+        at_turn: is called when a run begins, holds, goes on or ends, and when a loop of steps does. It has a thread to
+            itself, for it may take a while; of turns that come meanwhile it is told once.
     """
 
     def __init__(self, model: Model, send: Send, at_turn: Callable[[], None] = lambda: None) -> None:
@@ -42,17 +43,19 @@ class Publisher:
         self._beats: bool | None = None  # whether the page has been told that there will be further signs of life
         self._next_beat = 0.0
         self._work: queue.Queue[Callable[[], None] | None] = queue.Queue()
+        self._turned = threading.Event()
+        work = (("publisher", self._publish), ("worker", self._serve), ("turns", self._turn))
         self._threads = [
-            threading.Thread(target=target, name=f"workbench dashboard {name}", daemon=True)
-            for name, target in (("publisher", self._publish), ("worker", self._serve))
+            threading.Thread(target=target, name=f"workbench dashboard {name}", daemon=True) for name, target in work
         ]
         for thread in self._threads:
             thread.start()
 
     def close(self, timeout: float = 5.0) -> None:
-        """End both threads."""
+        """End all threads."""
         self._closed = True
         self._wake.set()
+        self._turned.set()
         self._work.put(None)
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -98,9 +101,11 @@ class Publisher:
         self._wake.set()
 
     def snapshot(self) -> list[Message]:
-        """Everything there is to show, as messages."""
+        """Everything there is to show, as messages, and the step that pictures are of as one called `typical`."""
         with self._lock:
             messages = self.model.everything()
+            if (typical := self.model.watch.typical()) is not None:
+                messages.append({**typical, "type": "typical"})
             self._hello = True  # what is new in it the page has not had
         self._wake.set()
         return messages
@@ -176,7 +181,7 @@ class Publisher:
         stands = self._standing()
         if stands != self._stood:
             self._stood = stands
-            self._work.put(self._at_turn)
+            self._turned.set()
         if goes_on != self._beats or (goes_on and now >= self._next_beat):
             self._beats, self._next_beat = goes_on, now + _BEAT_S
             self._tell({"type": "beat", "next": _BEAT_S if goes_on else None})
@@ -185,6 +190,14 @@ class Publisher:
         """The run, whether steps follow each other, and, where they do not, how many there have been."""
         run, is_stepping = self.model.run, self.model.is_stepping()
         return run, is_stepping, None if is_stepping else self.model.watch.steps() if run is None else run.step
+
+    def _turn(self) -> None:
+        while self._turned.wait() and not self._closed:
+            self._turned.clear()
+            try:
+                self._at_turn()
+            except Exception as error:
+                self.model.refuse(error)
 
     def _serve(self) -> None:
         while True:

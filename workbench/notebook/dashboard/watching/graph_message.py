@@ -28,6 +28,7 @@ def graph_message(number: int, title: str, graph: Graph, shapes: Shapes) -> Mess
         "id": number,
         "title": title,
         "devices": [str(place) for place in graph.places],
+        "strategy": graph.settings.reduce_strategy.name,
         "fetches": list(graph.fetches),
         "node": _nodes(graph.nodes, tables, shapes),
         "across": _across(graph.nodes),

@@ -18,11 +18,14 @@ from workbench.executors.profiling.sampled_steps import SampledStep, Told
 from workbench.experiments.first_nan import FirstNaN
 from workbench.framework.values.place import Place
 from workbench.framework.values.spec import Spec, size_of
+from workbench.graph.columns import label_of
+from workbench.graph.ssa import Graph
 from workbench.notebook.dashboard.watching.previews import preview
 from workbench.notebook.messages import Message, Table, column
 
 _BYTES = 32 << 20  # of all samples together
 _RECENT = 25  # steps over which times are taken
+_RANKED = 3  # ops that are named as the slowest
 _COLD = 3  # first steps of an engine, whose memory is new: as many as `%profile_step` warms up with
 
 
@@ -93,9 +96,8 @@ class Samples:
 
         Collectives are left out, and cold steps, as long as there are others: see `_warm`.
         """
-        kept = [sample for sample in self.kept[-_RECENT:] if sample["graph"] == graph and len(sample["spans"]["node"])]
         times: dict[tuple[int, int, str], list[float]] = {}
-        for sample in _warm(kept):
+        for sample in self._warm(graph):
             spans = sample["spans"]
             ops = np.flatnonzero((spans["collective"] == 0) & (spans["wait"] == 0))
             lasted = (spans["end"] - spans["start"])[ops].tolist()
@@ -106,6 +108,29 @@ class Samples:
         whole = sum(medians.values()) or 1.0
         durations = [OpTime(*key, us, us / whole, len(times[key])) for key, us in medians.items()]
         return sorted(durations, key=lambda op: -op.us)
+
+    def slowest_message(self, number: int, graph: Graph) -> Message | None:
+        """The slowest op of the graph with this number, and what comes after it; None if nothing has been timed.
+
+        An op is named by its type and the variable it is about, for a graph has many ops of a type.
+        """
+        ranked = [op._asdict() for op in self.slowest(number)[:_RANKED]]
+        for op in ranked:
+            if 0 <= op["node"] < len(graph.nodes):
+                op["label"] = label_of(graph.nodes[op["node"]])
+        return {**ranked[0], "next": ranked[1:]} if ranked else None
+
+    def typical(self, graph: int) -> Message | None:
+        """The step of median duration among those that `slowest` is taken over; `among` says how many these are.
+
+        Of two in the middle it is the shorter one; None if no step of this graph has been looked at.
+        """
+        warm = sorted(self._warm(graph), key=lambda sample: float(sample["seconds"]))
+        return {**warm[(len(warm) - 1) // 2], "among": len(warm)} if warm else None
+
+    def _warm(self, graph: int) -> list[Message]:
+        """The newest timed steps of a graph, without cold ones."""
+        return _warm([kept for kept in self.kept[-_RECENT:] if kept["graph"] == graph and len(kept["spans"]["node"])])
 
     def message(self) -> Message:
         """The message `samples`."""

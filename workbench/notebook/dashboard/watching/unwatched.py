@@ -81,6 +81,10 @@ class Unwatched:
         """No step has been looked at."""
         return []
 
+    def typical(self) -> Message | None:
+        """No step has been looked at."""
+        return None
+
     def graph_message(self) -> Message:
         """The message `graph`."""
         return graph_message(self.graph_number, self.title, self.graph, self.shapes)

@@ -26,7 +26,6 @@ from workbench.notebook.dashboard.watching.throttle import Throttle
 from workbench.notebook.messages import Message, column
 
 _SAMPLE_S = 0.3  # seconds between two sampled steps
-_RANKED = 3  # ops that are named as the slowest
 
 
 class Watch:
@@ -212,8 +211,12 @@ class Watch:
 
     def slowest(self) -> Message | None:
         """The op that takes longest, by the steps that were looked at, and what comes after it."""
-        ranked = [op._asdict() for op in self.samples.slowest(self.graph_number)[:_RANKED]]
-        return {**ranked[0], "next": ranked[1:]} if ranked else None
+        return self.samples.slowest_message(self.graph_number, self.graph)
+
+    def typical(self) -> Message | None:
+        """The message `sample` of a step that took about as long as most; see `Samples.typical`."""
+        sample = self.samples.typical(self.graph_number)
+        return None if sample is None else {**sample, "slowest": self.slowest()}
 
     def scopes_message(self) -> Message:
         """The message `scopes`."""

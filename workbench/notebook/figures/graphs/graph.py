@@ -12,7 +12,17 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from workbench.notebook.figures.facts import ACROSS_SERVERS, Message, Nodes, at, devices, floats, members, servers
+from workbench.notebook.figures.facts import (
+    ACROSS_SERVERS,
+    Message,
+    Nodes,
+    among,
+    at,
+    devices,
+    floats,
+    members,
+    servers,
+)
 from workbench.notebook.figures.graphs.layout import ACROSS, HEIGHT, WIDTH, Box, GraphPicture, layout
 from workbench.notebook.figures.numbers import listed, seconds_text, shortened, width_of
 from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, LINE, MARKS, ROLES, TEXT, styled, tint
@@ -59,11 +69,12 @@ def _heading(axes: Axes, message: Message, sample: Message | None, picture: Grap
     beside = f" with {count(len(servers(message)), 'server')}" if servers(message) else ""
     texts = [
         f"{count(len(nodes), 'op')} on {count(len(devices(message)), 'device')}{beside}",
+        str(message.get("strategy", "")) if len(devices(message)) > 1 else "",
         _FOLDED.get(picture.level, ""),
     ]
     texts += [f"{server.name}: {server.told()}" for server in servers(message) if server.told()]
     if sample is not None:
-        texts.append(f"times of step {sample.get('step', '–')}")
+        texts.append(f"times of step {sample.get('step', '–')}{among(sample)}")
     left = -_LEFT + _EDGE
     there = [kind for kind in KINDS if counts[kind]]
     axes.figure.set_label(f"SSA graph of {message.get('title')}: {', '.join(f'{counts[k]:,} {k}' for k in there)}")

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from workbench.errors import PreconditionNotMet
-from workbench.notebook.figures.facts import newest_fed
+from workbench.notebook.figures.facts import newest_fed, typical_step
 from workbench.notebook.figures.graphs.graph import graph
 from workbench.notebook.figures.panels.curves import curves
 from workbench.notebook.figures.panels.feeds import feeds
@@ -43,9 +43,9 @@ def _has(kind: str) -> Callable[[Messages], Any]:
 
 
 PANELS: dict[str, tuple[Callable[[Messages], Any], Callable[[Messages], Figure]]] = {
-    "graph": (_has("graph"), lambda messages: graph(messages["graph"], messages.get("sample"))),
+    "graph": (_has("graph"), lambda messages: graph(messages["graph"], typical_step(messages))),
     "feeds": (newest_fed, lambda messages: feeds(newest_fed(messages) or {})),
     "scopes": (_has("scopes"), lambda messages: scopes(messages["scopes"])),
-    "timeline": (_has("sample"), lambda messages: timeline(messages["sample"], messages.get("graph"))),
+    "timeline": (typical_step, lambda messages: timeline(typical_step(messages) or {}, messages.get("graph"))),
     "curves": (_has("curves"), lambda messages: curves(messages["curves"])),
 }

@@ -10,11 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
-from workbench.notebook.figures.facts import Message, at, devices, dropped, floats, unwatched
+from workbench.notebook.figures.facts import Message, at, cause_text, devices, dropped, floats, unwatched
 from workbench.notebook.figures.palette import ALARM, FAINT, SERIES, device_color, lonely, styled, tint
 from workbench.notebook.programs.summary import count, memory_text
 
-_CAUSES = {"interval": "every so many steps", "call": "asked for"}
 _KEPT = (("parameters", SERIES[0], ""), ("state", SERIES[1], "///"), ("gradients", SERIES[2], "\\\\\\"))
 _SCALES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
@@ -42,7 +41,7 @@ def scopes(message: Message) -> Figure:
 def _heading(figure: Figure, message: Message, height: float) -> None:
     drops = message.get("drops") or {}
     causes = list(drops.get("cause", []))
-    ways = [(causes.count(cause), _CAUSES.get(cause, cause)) for cause in dict.fromkeys(causes)]
+    ways = [(causes.count(cause), cause_text(cause)) for cause in dict.fromkeys(causes)]
     why = ways[0][1] if len(ways) == 1 else ", ".join(f"{n} {way}" for n, way in ways)
     times = dropped(message)
     since = unwatched(message)

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 from workbench.notebook.figures.facts import (
     Message,
     Nodes,
+    among,
     at,
     devices,
     floats,
@@ -28,7 +29,7 @@ from workbench.notebook.figures.numbers import seconds_text, shortened
 from workbench.notebook.figures.palette import ALARM, BAND, FAINT, KINDS, LINE, ROLES, WAIT, styled, tint
 from workbench.notebook.programs.summary import count
 
-_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _FOOT = 11.0, 1.5, 0.15, 0.3, 0.78, 0.5  # inches
+_WIDTH, _LEFT, _RIGHT, _ROW, _TOP, _FOOT = 11.0, 1.5, 0.15, 0.3, 0.9, 0.5  # inches
 _MANY = 3000  # spans; with more of them an SVG holds them as one image
 _SIZE = 6.5
 
@@ -67,7 +68,7 @@ def timeline(sample: Message, graph: Message | None = None) -> Figure:
     _draw(axes, kinds, start, end, np.array([place[row] for row in rows], np.int64))
     _arrivals(axes, sample, start, [place[row] for row in rows])
     _labels(axes, sample, start, end, [place[row] for row in rows])
-    _heading(figure, sample, places, height, kinds)
+    _heading(figure, sample, graph, height, kinds)
     if not len(start):
         axes.text(0.5, 0.5, "nothing was timed in this step", transform=axes.transAxes, ha="center", color=FAINT)
     return figure
@@ -183,18 +184,20 @@ def _border(start: float, end: float, y: int) -> Patch:
     return Rectangle((start, y + 0.12), end - start, 0.76, facecolor="none", edgecolor=ALARM, linewidth=1.8, zorder=3)
 
 
-def _heading(figure: Figure, sample: Message, places: Sequence[str], height: float, kinds: Sequence[str]) -> None:
-    text = f"Step {sample.get('step', '–')}: {seconds_text(sample.get('seconds'))}"
+def _heading(figure: Figure, sample: Message, graph: Message | None, height: float, kinds: Sequence[str]) -> None:
+    places = devices(sample.get("feeds"), graph)
+    text = f"Step {sample.get('step', '–')}: {seconds_text(sample.get('seconds'))}{among(sample)}"
     if sample.get("compiled"):
         text += f", after {seconds_text(sample['compiled'])} to make the plan"
     figure.set_label(text)
     figure.text(0.12 / _WIDTH, 1 - 0.2 / height, text, fontsize=11, weight="bold", va="center")
-    for slow in longest(sample):
+    for slow in longest(sample, graph):
         took = f"{seconds_text(slow.us / 1e6)}, {slow.share:.0%} of all ops"
         which = f"{slow.label} {where(places, slow.device)}"
         timed = count(sum(kind != WAIT for kind in kinds), "op")
-        text = f"{timed} timed; longest of this step (thick border): {which}, {took}{_slowest(sample, places)}"
+        text = f"{timed} timed; longest of this step (thick border): {which}, {took}"
         figure.text(0.12 / _WIDTH, 1 - 0.43 / height, text, color=FAINT, va="center")
+    figure.text(0.12 / _WIDTH, 1 - 0.6 / height, _slowest(sample, places), color=FAINT, va="center")
     handles = [_handle(kind) for kind in (*KINDS, WAIT) if kind in kinds]
     if handles:
         figure.legend(
@@ -208,9 +211,9 @@ def _heading(figure: Figure, sample: Message, places: Sequence[str], height: flo
 
 
 def _slowest(sample: Message, places: Sequence[str]) -> str:
-    """`; slowest: mul on cpu:1, 412.0 µs (median of 12 steps)`; empty where nobody found it."""
+    """`slowest: mul fc_0.tmp_0 on cpu:1, 412.0 µs (median of 12 steps)`; empty where nobody found it."""
     return "".join(
-        f"; slowest: {slow.label} {where(places, slow.device)}, {seconds_text(slow.us / 1e6)} ({over_steps(sample)})"
+        f"slowest: {slow.label} {where(places, slow.device)}, {seconds_text(slow.us / 1e6)} ({over_steps(sample)})"
         for slow in slowest(sample)[:1]
     )
 

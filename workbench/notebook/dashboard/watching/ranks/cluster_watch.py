@@ -174,7 +174,7 @@ class ClusterWatch(Unwatched):
     def sample_at(self, step: int) -> Message | None:
         """The message `sample` of a step that was looked at, or the last one before it."""
         sample = self.samples.at(step)
-        return None if sample is None else {**sample, "slowest": self._slowest()}
+        return None if sample is None else {**sample, "slowest": self.slowest()}
 
     def events_of(self, step: int | None = None) -> list[events.Event]:
         """What was told of a step by its number from 1, of all ranks; None: of the newest that was looked at.
@@ -193,11 +193,16 @@ class ClusterWatch(Unwatched):
     def sampled(self) -> list[Message]:
         """The messages `sample` and `samples`, once there is one."""
         last = self.samples.last
-        return [] if last is None else [{**last, "slowest": self._slowest()}, self.samples.message()]
+        return [] if last is None else [{**last, "slowest": self.slowest()}, self.samples.message()]
 
-    def _slowest(self) -> Message | None:
-        ops = [op._asdict() for op in self.samples.slowest(self.graph_number)[:3]]
-        return {**ops[0], "next": ops[1:]} if ops else None
+    def slowest(self) -> Message | None:
+        """The op that takes longest, by the steps that were looked at, and what comes after it."""
+        return self.samples.slowest_message(self.graph_number, self.graph)
+
+    def typical(self) -> Message | None:
+        """The message `sample` of a step that took about as long as most; see `Samples.typical`."""
+        sample = self.samples.typical(self.graph_number)
+        return None if sample is None else {**sample, "slowest": self.slowest()}
 
     def graph_message(self) -> Message:
         """The message `graph`, with the process of every device."""
