@@ -12,7 +12,7 @@ import pytest
 from workbench.cli import doctor
 from workbench.parallel.launch.mpiexec import launcher_path
 from workbench.runtime.native import library
-from workbench.version import __version__
+from workbench.version import DISTRIBUTION, __version__
 
 
 def workbench(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
@@ -106,7 +106,7 @@ def test_devices_cupy_finds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_version_is_the_packages() -> None:
     result = workbench("--version")
     assert (result.returncode, result.stdout) == (0, f"workbench {__version__}\n")
-    assert version("workbench") == __version__
+    assert version(DISTRIBUTION) == __version__
 
 
 def test_the_command_line_starts_without_anything_heavy() -> None:

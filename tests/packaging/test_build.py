@@ -54,7 +54,7 @@ def test_every_sample_notebook_is_in_the_wheel(built: Built) -> None:
 
 
 def test_the_wheel_runs_on_any_machine_and_names_its_command(built: Built) -> None:
-    assert built.wheel.name == f"workbench-{__version__}-py3-none-any.whl"
+    assert built.wheel.name == f"notebook_workbench-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(built.wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith("entry_points.txt"))
         assert "workbench = workbench.cli:main" in archive.read(name).decode()

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from workbench.version import __version__
+from workbench.version import __version__, installing
 
 GIB = 1024**3
 TAPE = "FLAGS_cpu_tape"
@@ -192,7 +192,7 @@ def processes() -> Iterator[tuple[str, str]]:
     binding, launcher = installed(("mpi4py",)), launcher_path()
     if not binding or not launcher:
         missing = f"{binding}, but no mpiexec" if binding else "not installed"
-        yield "MPI", f"{missing}: pip install 'workbench[processes]'"
+        yield "MPI", f"{missing}: {installing('processes')}"
         return
     yield "MPI", f"mpi4py {binding}, {launcher}"
     yield "", try_two_processes()

@@ -1,5 +1,7 @@
 """A single number that was fetched: it works as a Python number, under `[0]`, and as the array it is."""
 
+# ruff: noqa: UP031  # the form that old programs print their losses in is what is tested
+
 from __future__ import annotations
 
 import copy
@@ -20,8 +22,8 @@ import workbench as wb
 from tests.autodiff.small import Built
 from workbench import static
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
-from workbench.framework.values.number import NumberArray, allocator, copied
 from workbench.framework.op.recorder import recording
+from workbench.framework.values.number import NumberArray, allocator, copied
 
 SHAPES = [pytest.param((), id="[]"), pytest.param((1,), id="[1]")]
 
@@ -40,7 +42,7 @@ AS_A_NUMBER: dict[str, Callable[[Any], Any]] = {
     "%g in a dict": lambda x: "%(loss)g" % {"loss": x},
     "format": lambda x: format(x, ".4f"),
     "f-string": lambda x: f"{x:10.2f}|{x * 2:.1f}",
-    "str.format": lambda x: "{:.3f} {:g}".format(x, x),  # noqa: UP032
+    "str.format": lambda x: f"{x:.3f} {x:g}",
     "round": lambda x: (round(x), round(x, 1)),
     "floor": lambda x: (math.floor(x), math.ceil(x), math.trunc(x)),
     "math": lambda x: (math.exp(x), math.isnan(x)),

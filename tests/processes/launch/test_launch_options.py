@@ -24,7 +24,9 @@ def test_without_mpi4py_nothing_is_started_and_pip_is_told(
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     assert main(["-n", "2", "--log_dir", str(tmp_path / "log"), script]) == 2
     told = capsys.readouterr().err
-    assert "mpi4py" in told and "pip install 'workbench[processes]'" in told and not (tmp_path / "log").exists()
+    assert (
+        "mpi4py" in told and "pip install 'notebook-workbench[processes]'" in told and not (tmp_path / "log").exists()
+    )
 
 
 @pytest.fixture

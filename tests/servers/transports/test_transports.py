@@ -23,7 +23,7 @@ from workbench.parallel.servers.transports.process import is_gone, own_process
 from workbench.runtime.servers.messages import Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener
 
-grpc = pytest.importorskip("grpc", reason="pip install 'workbench[ps]'")
+grpc = pytest.importorskip("grpc", reason="pip install 'notebook-workbench[ps]'")
 
 
 def over_grpc() -> tuple[Listener, Callable[[], Connection]]:

@@ -23,6 +23,7 @@ from workbench.errors import Unavailable
 from workbench.parallel.cluster.rank_calls import call, message, unpacked
 from workbench.parallel.cluster.rank_errors import RankLost, first_cause, has_failed
 from workbench.parallel.launch.mpiexec import environment, find_launcher
+from workbench.version import installing
 
 Asked: TypeAlias = Sequence[Any]  # what is to come of every rank
 
@@ -238,8 +239,7 @@ def _ipyparallel() -> Any:
         import mpi4py  # noqa: F401  (the ranks need it)
     except ImportError as error:
         raise Unavailable(
-            f"a cluster needs ipyparallel and mpi4py, which cannot be loaded: {error}\n"
-            "  pip install 'workbench[processes]'"
+            f"a cluster needs ipyparallel and mpi4py, which cannot be loaded: {error}\n  {installing('processes')}"
         ) from error
     return ipyparallel
 

@@ -14,6 +14,7 @@ from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor, by_signature, divided
 from workbench.runtime.storage.scope import Scope
+from workbench.version import installing
 
 
 class StepsExecutor(ClusterExecutor):
@@ -71,7 +72,7 @@ def _by_value(function: Any, name: str) -> bytes:
     try:
         import cloudpickle
     except ImportError as error:
-        raise Unavailable("a step function needs cloudpickle: pip install 'workbench[processes]'") from error
+        raise Unavailable(f"a step function needs cloudpickle: {installing('processes')}") from error
     try:
         code: bytes = cloudpickle.dumps((sys.path, cloudpickle.dumps(function)))
     except Exception as error:

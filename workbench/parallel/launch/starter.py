@@ -24,6 +24,7 @@ from workbench.parallel.launch.job import GRACE
 from workbench.parallel.launch.room import ENDING, SETTING, Doorway
 from workbench.parallel.launch.variables import ServerRoles
 from workbench.runtime.standing import STARTS
+from workbench.version import installing
 
 RANK = "WORKBENCH_RANK"
 """The variable by which a process that no MPI has started learns which one of its job it is."""
@@ -35,7 +36,7 @@ def require_grpc() -> None:
     if missing:
         raise Unavailable(
             "processes of which one may be started again talk by gRPC, and mpi4py runs their scripts; "
-            f"{' and '.join(missing)} is missing: pip install 'workbench[processes,ps]'"
+            f"{' and '.join(missing)} is missing: {installing('processes', 'ps')}"
         )
 
 

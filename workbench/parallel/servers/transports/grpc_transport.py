@@ -25,6 +25,7 @@ from workbench.parallel.servers.transports.shared import BESIDE, LONG, SharedInb
 from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 from workbench.runtime.undisturbed import undisturbed
+from workbench.version import installing
 
 _SERVICE, _METHOD = "workbench.ParameterServer", "Ask"
 _SHOWN = "authorization"
@@ -40,7 +41,7 @@ def _grpc() -> ModuleType:
         import grpc
     except ImportError as error:
         raise Unavailable(
-            "servers and trainers that no MPI has started talk by gRPC: pip install 'workbench[ps]', or start them "
+            f"servers and trainers that no MPI has started talk by gRPC: {installing('ps')}, or start them "
             "together with `workbench launch --server_num S --worker_num T script.py`"
         ) from error
     module: ModuleType = grpc

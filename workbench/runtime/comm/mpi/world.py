@@ -13,6 +13,7 @@ from workbench.runtime.comm.mpi.group import PATIENCE, ProcessGroup, groups
 from workbench.runtime.comm.mpi.memory.leftovers import remove_leftovers
 from workbench.runtime.comm.mpi.memory.relay import end_relaying
 from workbench.runtime.comm.mpi.memory.window import Word
+from workbench.version import installing
 
 _LAST_WORDS = 2.0  # seconds other machines have for hearing why the job ends
 _STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
@@ -44,8 +45,7 @@ def _make_world(patience: float) -> ProcessGroup:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI
         raise Unavailable(
-            f"several processes need mpi4py and an MPI, which cannot be loaded: {error}\n"
-            "  pip install 'workbench[processes]'"
+            f"several processes need mpi4py and an MPI, which cannot be loaded: {error}\n  {installing('processes')}"
         ) from error
     comm = MPI.COMM_WORLD
     told = max(int(os.environ.get(name) or 1) for name in _STARTED[:2])
