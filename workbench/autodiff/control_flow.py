@@ -8,6 +8,7 @@ from typing import Any
 from workbench.autodiff.expand import expand_grad_ops
 from workbench.autodiff.reach import Use
 from workbench.autodiff.walk import Walk, differentiate, grad_maker, gradient_of, gradient_or_zeros
+from workbench.errors import Unimplemented
 from workbench.framework.names import EMPTY, grad_name
 from workbench.framework.op.record import grad_slot
 from workbench.framework.program.block import Block
@@ -113,7 +114,11 @@ def _gradient_block(
     Returns:
         the new block, the names under which it is given the gradients of `outs`, and the names of the gradients of
         `sources` ("" where there is none).
+
+    Raises:
+        Unimplemented: an operator of `block` writes an input of it, as none does in what `static.nn` builds.
     """
+    _refuse_written_inputs(block)
     program = block.program
     with program.block_guard(block):
         grad_block = program.create_block(block.idx)
@@ -129,6 +134,16 @@ def _gradient_block(
         inner = differentiate(block, given, sources, into=grad_block, ops=ops)
         grads = [gradient_of(inner, n) or "" for n in sources]
     return grad_block, seeds, grads
+
+
+def _refuse_written_inputs(block: Block) -> None:
+    """A gradient block is given the inputs as they were at the beginning, and would read these."""
+    for op in block.ops:
+        for name in set(block.inputs).intersection(op.output_arg_names):
+            raise Unimplemented(
+                f"op {op.type!r} writes {name!r}, an input of block {block.idx}, whose gradient needs one name for each "
+                f"value; write the new value to another variable\n  at {op.site}"
+            )
 
 
 def _fresh(block: Block, name: str) -> str:

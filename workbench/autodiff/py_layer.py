@@ -17,6 +17,7 @@ def py_layer_grad(walk: Walk, use: Use) -> None:
     if all(walk.arriving(use.writes[name], use.op) is None for name in outs):
         return
     names = dict(zip(use.op.attrs["given_names"], (gradient_or_zeros(walk, use, name) for name in outs), strict=True))
+    names.update(zip(use.op.attrs["captured_names"], use.op.inputs.get("Captured", ()), strict=True))
     wanted = [
         (name, gradient)
         for name, gradient in zip(use.op.inputs["Input"], use.op.attrs["gradient_names"], strict=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.builders.flow.single_assignment import write_once
 from workbench.builders.flow.structure import flatten, pack, same_structure
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import generate
@@ -90,7 +91,7 @@ def _cond(
     true_outs, false_outs = flatten(true_out), flatten(false_out)
     if not true_outs or true_out is None:
         return true_out  # without outputs a functional cond has no effect
-    captured = captured_by([true_block, false_block], [*true_outs, *false_outs])
+    captured = captured_by([true_block, false_block])
     outs, _ = cond_op(
         pred,
         captured or None,
@@ -157,13 +158,17 @@ def _loop_at_once(cond: Function, body: Function, values: list[Any]) -> list[Any
 def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> list[Any]:
     xs = [_as_variable(v, "loop_vars") for v in flatten(loop_vars)]
     x_names = [generate(name + ".x") for _ in xs]
-    cond_block, go_on = traced_block(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
+    cond_block, go_on = _traced(lambda *v: cond(*pack(loop_vars, list(v))), xs, x_names)
+    if set(x_names).intersection(n for op in cond_block.ops for n in op.output_arg_names):
+        cond_block.program.drop_blocks(cond_block.idx)
+        return _loop_with_writing_condition(cond, body, loop_vars, xs, name)
+    go_on = _ended(cond_block, go_on)
     if not isinstance(go_on, Variable):
         raise not_a_variable("the condition of while_loop must return a bool Variable", go_on)
     body_block, returned = traced_block(lambda *v: _as_list(body(*pack(loop_vars, list(v)))), xs, x_names)
     same_structure("loop_vars and what the body returns", list(loop_vars), returned)
     outs = flatten(returned)
-    inner = [v for v in captured_by([cond_block, body_block], [go_on, *outs]) if v.name not in x_names]
+    inner = [v for v in captured_by([cond_block, body_block]) if v.name not in x_names]
     results, _ = while_op(
         xs,
         inner or None,
@@ -176,6 +181,23 @@ def _loop(cond: Function, body: Function, loop_vars: list[Any], name: str) -> li
         body_outs=[v.name for v in outs],
     )
     return pack(list(loop_vars), results)
+
+
+def _loop_with_writing_condition(
+    cond: Function, body: Function, loop_vars: list[Any], xs: list[Variable], name: str
+) -> list[Any]:
+    """A loop whose condition writes loop variables: as in Paddle it is asked in front of the loop and at the end of
+    each pass, so that the body and what comes behind the loop read what it has written."""
+    copy = find_op("assign")
+    first = pack(loop_vars, [copy(x) for x in xs])
+
+    def one_pass(*values: Any) -> list[Any]:
+        returned = _as_list(body(*values[:-1]))
+        same_structure("loop_vars and what the body returns", list(loop_vars), returned)
+        following = pack(returned, [copy(_as_variable(v, "the results")) for v in flatten(returned)])
+        return [*following, cond(*following)]
+
+    return _loop(lambda *values: values[-1], one_pass, [*first, cond(*first)], name)[:-1]
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -223,6 +245,9 @@ def _ended(block: Block, result: Any) -> Any:
         if result is not None:
             result = pack(result, _own_outputs(block, flatten(result)))
         _refuse_outer_writes(block)
+    names = write_once(block)
+    if result is not None:
+        result = pack(result, [block.vars[names.get(v.name, v.name)] for v in flatten(result)])
     return result
 
 
@@ -249,7 +274,7 @@ def _refuse_outer_writes(block: Block) -> None:
                 )
 
 
-def captured_by(blocks: Sequence[Block], outs: Sequence[Variable]) -> list[Variable]:
+def captured_by(blocks: Sequence[Block]) -> list[Variable]:
     """What blocks read from outside, in order of first use."""
     captured: dict[str, Variable] = {}
     for block in blocks:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.builders.flow.control_flow import captured_by, traced_block
+from workbench.builders.flow.single_assignment import add_like, write_once
 from workbench.builders.layer import require_static
 from workbench.errors import InvalidArgument, PreconditionNotMet
 from workbench.framework.names import generate
@@ -73,11 +74,11 @@ class While:
         x_names = [generate(self._name + ".x") for _ in written]
         names = dict(zip(own_names, x_names, strict=True))
         for variable, name in zip(written, x_names, strict=True):
-            _add_like(body, variable, name)
+            add_like(body, variable, name)
         body.inputs = list(x_names)
-        outs = _write_inside(body, written, names)
+        last = write_once(body, names)
         cond_block, go_on = traced_block(lambda *xs: assign(xs[own_names.index(self._cond.name)]), written, x_names)
-        captured = [v for v in captured_by([cond_block, body], []) if v.name not in x_names]
+        captured = [v for v in captured_by([cond_block, body]) if v.name not in x_names]
         results, _ = while_op(
             [assign(variable) for variable in written],
             captured or None,
@@ -87,7 +88,7 @@ class While:
             x_names=x_names,
             input_names=[v.name for v in captured],
             cond_out=go_on.name,
-            body_outs=outs,
+            body_outs=[last[name] for name in own_names],
         )
         for result, variable in zip(results, written, strict=True):
             assign(result, variable)
@@ -156,17 +157,17 @@ class Switch:
         written = _written_outside(body)
         if not written:
             return  # nothing of it can be seen
-        outs = _write_inside(body, written, {})
+        last = write_once(body)
         names = {variable.name for variable in written}
         other, kept = traced_block(lambda: [assign(v) for v in written], ())
-        captured = captured_by([body, other], [])
+        captured = captured_by([body, other])
         results, _ = cond_op(
             taken,
             [assign(v) if v.name in names else v for v in captured] or None,
             name=self._name,
             true_block=body,
             false_block=other,
-            true_outs=outs,
+            true_outs=[last[v.name] for v in written],
             false_outs=[v.name for v in kept],
             input_names=[v.name for v in captured],
         )
@@ -199,28 +200,3 @@ def _written_outside(body: Block) -> list[Variable]:
     """Variables from outside that operators of a block write, in order."""
     names = dict.fromkeys(name for op in body.ops for name in op.output_arg_names if name not in body.vars)
     return [body.var_recursive(name) for name in names]
-
-
-def _write_inside(body: Block, written: Sequence[Variable], names: dict[str, str]) -> list[str]:
-    """Every write of a variable from outside gets a new name in the block, which its readers behind read.
-
-    Args:
-        names: under which names they are read before the first write, where not under their own.
-
-    Returns:
-        the names of the last writes.
-    """
-    outside = {variable.name: variable for variable in written}
-    for op in body.ops:
-        for name in {*op.input_arg_names} & names.keys():
-            op.rename_input(name, names[name])
-        for name in [n for n in op.output_arg_names if n in outside]:
-            names[name] = _add_like(body, outside[name], generate(name + ".w")).name
-            op.rename_output(name, names[name])
-    return [names[variable.name] for variable in written]
-
-
-def _add_like(block: Block, variable: Variable, name: str) -> Variable:
-    own = Variable(block, name, variable.shape, variable.dtype, stop_gradient=variable.stop_gradient)
-    block.add_var(own)
-    return own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.builders.flow.control_flow import traced_block
+from workbench.builders.flow.control_flow import captured_by, traced_block
 from workbench.builders.flow.structure import flatten, pack
 from workbench.builders.layer import building
 from workbench.errors import InvalidArgument, InvalidType
@@ -66,8 +66,9 @@ def static_pylayer(
         if backward_fn is None:
             return pack(result, [detach(value) for value in values])
         block, given, gradients = _backward(backward_fn, xs, values)
+        captured = captured_by([block])
         outs = PY_LAYER(
-            xs, values,
+            xs, values, captured or None, captured_names=[v.name for v in captured],
             backward_block=block, given_names=given, gradient_names=gradients,
             function=getattr(backward_fn, "__qualname__", "backward_fn"), name=layer.name,
         )  # fmt: skip

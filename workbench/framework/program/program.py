@@ -100,6 +100,11 @@ class Program:
 
     _create_block = create_block
 
+    def drop_blocks(self, idx: int) -> None:
+        """Forget block `idx` and those opened after it, which no operator runs."""
+        del self.blocks[idx:]
+        self.touch()
+
     def rollback(self) -> None:
         """Go back to the enclosing block."""
         self._current = self.current_block().parent_idx

@@ -11,21 +11,30 @@ from workbench.ops.tensor.bound_copies import bind_reshape_like
 from workbench.ops.tensor.shape import IN_THE_SHAPE_OF_LIKE, RESHAPE_LIKE
 
 
-def _infer(inputs: list[Spec], values: list[Spec], **attrs: Any) -> list[Spec]:
+def _infer(inputs: list[Spec], values: list[Spec], captured: list[Spec] | None, **attrs: Any) -> list[Spec]:
     return list(values)
 
 
 @op(
     "pylayer",
-    "Input*, Value* -> Out*",
-    attrs={"backward_block": None, "given_names": (), "gradient_names": (), "function": ""},
+    "Input*, Value*, Captured*? -> Out*",
+    attrs={
+        "backward_block": None,
+        "given_names": (),
+        "gradient_names": (),
+        "captured_names": (),
+        "function": "",
+    },
     infer=_infer,
-    no_grad="Value",
+    no_grad="Value, Captured",
+    saved="Captured",
+    named_only="Captured",
     shape_only="Input, Value",
 )
-def PY_LAYER(xp: Any, inputs: list[Any], values: list[Any], **attrs: Any) -> list[Any]:
+def PY_LAYER(xp: Any, inputs: list[Any], values: list[Any], captured: None, **attrs: Any) -> list[Any]:
     """The values. They were computed from Input; of their gradients, given to `backward_block` as `given_names`,
-    those of Input are what it computes as `gradient_names` ("" for none), which `function` has built.
+    those of Input are what it computes as `gradient_names` ("" for none), which `function` has built. The block reads
+    Captured from outside, as `captured_names`.
     """
     return [xp.array(value) for value in values]
 
