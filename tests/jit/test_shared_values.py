@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.jit.models import LABELS, MODELS, run, training
 from workbench.errors import PreconditionNotMet
+from workbench.framework.notice import Notice
 from workbench.jit.values.captured_tensor import NeedsValue
 
 
@@ -242,9 +243,17 @@ def test_what_a_function_returns_keeps_its_structure() -> None:
 
 
 def test_the_same_tensor_twice() -> None:
-    captured, x = wb.jit.capture(lambda a, b: a * 2 + b), wb.to_tensor([1.0])
-    assert captured(x, x).item() == 3.0
-    assert captured(x, wb.to_tensor([5.0])).item() == 7.0 and captured.captures == 1
+    captured, x, y = wb.jit.capture(lambda a, b: a * 2 + (b * 3 if a is b else b)), wb.to_tensor([1.0]), wb.ones([1])
+    assert captured(x, x).item() == 5.0
+    with pytest.warns(Notice, match="b was the tensor a and is a tensor"):
+        assert captured(x, y).item() == 3.0
+    assert [captured(y, y).item(), captured(y, x).item(), captured(x, x).item()] == [5.0, 3.0, 5.0]
+    assert captured.captures == 2
+    five = wb.jit.capture(lambda a, b, c, d, e: a if a is e else a * 2.0)
+    others = [wb.ones([1]) for _ in range(3)]
+    assert [five(x, *others, y).item(), five(x, *others, y).item()] == [2.0, 2.0]
+    with pytest.warns(Notice):
+        assert five(x, *others, x).item() == 1.0
 
 
 def test_memory_is_flat() -> None:

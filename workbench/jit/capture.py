@@ -64,8 +64,9 @@ class CapturedStep(RecordedFunction):
         """How many devices it runs on."""
         return len(self._places)
 
-    def _bound_to(self, method: Callable[..., Any]) -> CapturedStep:
-        return CapturedStep(method, len(self._places), self._build, self._execution)
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        return len(self._places), self._build, self._execution
 
     def __repr__(self) -> str:
         return f"CapturedStep({getattr(self, '__name__', self._function)!r}, {len(self._places)} devices)"

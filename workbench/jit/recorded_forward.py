@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from workbench.dygraph.tape.node import TapeNode, TapeOutput, next_number
 from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import Unimplemented
 from workbench.executors.running.engine.engine import Engine
-from workbench.framework.program.variable import Variable
+from workbench.framework.program.program import Program
+from workbench.framework.program.variable import Parameter, Variable
 from workbench.jit.partition import Partition, partitioned
 from workbench.jit.recorded_step import RecordedStep, engine_of
 from workbench.jit.recorder import CaptureRecorder
@@ -22,12 +23,31 @@ from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.runtime.storage.tensor import LoDTensor
 
 
+class ConcreteProgram(NamedTuple):
+    """What was recorded of a function for arguments of some kinds.
+
+    Attributes:
+        inputs, outputs: variables. main_program, startup_program: with the parameters among their variables.
+        parameters: those variables. function: what was recorded.
+        tensors: the tensors the program works on, by the names of their variables.
+    """
+
+    inputs: list[Variable]
+    outputs: list[Variable]
+    main_program: Program
+    startup_program: Program
+    parameters: list[Parameter]
+    function: Callable[..., Any]
+    tensors: dict[str, Tensor]
+
+
 class RecordedForward(RecordedStep):
     """What was recorded of a function that computes outputs, with their gradients where somebody wants them.
 
     Args:
         arguments: variables of the arguments. Others: as of `RecordedStep`.
         wants: gradients are recorded, and something that was read wants one.
+        concrete: what was recorded, as it was.
     """
 
     def __init__(
@@ -38,7 +58,9 @@ class RecordedForward(RecordedStep):
         surroundings: Surroundings,
         draws: LoDTensor,
         wants: bool,
+        concrete: ConcreteProgram,
     ) -> None:
+        self.concrete = concrete
         names = [variable.name for variable in arguments]
         self._inputs = [i for i, variable in enumerate(arguments) if not variable.stop_gradient]
         self._bound = [each for each in recorder.bindings if not each.variable.stop_gradient]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-import itertools
 import random
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from operator import is_
+from typing import Any, Self
 from weakref import WeakSet
 
 import numpy as np
 
-from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import PreconditionNotMet
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
@@ -27,14 +27,13 @@ from workbench.framework.values.random import count_steps_of, first_step
 from workbench.framework.values.spec import Spec
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
+from workbench.jit.recordings import Recordings
 from workbench.jit.surroundings import Surroundings
-from workbench.jit.values.arguments import Arguments
+from workbench.jit.values.arguments import Arguments, containers, entries
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.precision.auto_cast import AutoCastRecorder
 from workbench.precision.policy import Policy
 from workbench.runtime.storage.tensor import LoDTensor
-
-_KEPT = 32  # recordings of one function for arguments of the same kinds
 
 _functions: WeakSet[RecordedFunction] = WeakSet()
 
@@ -46,15 +45,18 @@ class RecordedFunction:
         captures: how often it was recorded so far.
     """
 
+    _advice = "give it tensors of one shape and dtype where you can: pad the last batch, or leave it out"
+
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function, updated=())
         self._function = function
         self._parameters = _positional(function)
-        self._steps: dict[Any, list[RecordedStep]] = {}
+        self._name = getattr(function, "__name__", "the step")
+        self._steps = Recordings(self._advice)
+        self._bound_name = f"_recorded_{id(self)}"
         self._newest: RecordedStep | None = None
         self._draws = LoDTensor(np.zeros(1, np.int64))
         self._has_series = False
-        self._leaves: dict[int, Tensor] = {}
         self.captures = 0
         _functions.add(self)
         count_steps_of(self)
@@ -106,14 +108,14 @@ class RecordedFunction:
 
     def _step(self, given: Arguments) -> RecordedStep:
         """What is run for such arguments, recorded if it has to be."""
-        known = self._steps.setdefault((recording_gradients.get(), _precision(), given.key), [])
+        key = recording_gradients.get(), _precision(), given.key
+        known = self._steps.of(key)
         step = next((each for each in known if each.fits()), None)
         if step is None:
             step = self._record(given, known)
-            known.insert(0, step)
-            del known[_KEPT:]
             if not step.fits():
                 raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
+            self._steps.keep(self._name, key, step, given)
         if step.program.rng_step and not self._has_series:
             self.draw_from(first_step())
         if step is not self._newest:
@@ -127,19 +129,19 @@ class RecordedFunction:
                 f"what is recorded is a function of dynamic mode; call disable_static() first\n  at {caller()}"
             )
         self._check(given)
-        self._tell(others)
-        surroundings = Surroundings(self._function, given.others(self._parameters))
+        self._tell(given, others)
+        surroundings = Surroundings(self._function, given.others())
         randoms = _random_states()
         recorder, feeds, outputs = self._attempt(given, surroundings)
         self._require_pure(surroundings, randoms)
         surroundings.note_caches()
-        self._leaves.update((id(each.tensor), each.tensor) for each in recorder.leaf_gradients.by_tensor.values())
         self.captures += 1
         return self._made(recorder, feeds, outputs, surroundings)
 
     def _attempt(self, given: Arguments, surroundings: Surroundings) -> tuple[CaptureRecorder, list[str], Any]:
         """What was recorded, the names of its arguments and what the function returns."""
-        recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(self._leaves.values()))
+        leaves = {id(leaf): leaf for step in self._steps for leaf in step.leaves}
+        recorder = CaptureRecorder(getattr(self._function, "__name__", "step"), list(leaves.values()))
         try:
             feeds, outputs = self._followed(recorder, given)
         except BaseException:  # one call each, so that no Ctrl-C leaves placeholders in `grad`
@@ -157,20 +159,36 @@ class RecordedFunction:
                 for number, (name, t) in enumerate(zip(given.names, given.tensors, strict=True))
             ]
             args, kwargs = given.replaced(arguments)
+            before = list(containers([*args, *kwargs.values()]))
             outputs = self._function(*args, **kwargs)
+            self._require_kept(before)
             if recorder.refused:  # and the function has gone on without it
                 raise recorder.refused[0]
             recorder.leaf_gradients.keep()
         return [argument.name for argument in arguments], outputs
 
-    def _tell(self, others: Sequence[RecordedStep]) -> None:
+    def _tell(self, given: Arguments, others: Sequence[RecordedStep]) -> None:
         """A notice that something is recorded once more, and why."""
         if not self.captures:
             return
-        reason = "it is called with other shapes, dtypes or values that are no tensors"
-        if others:
-            reason = others[0].reason()
-        tell(f"{getattr(self, '__name__', 'the step')} is recorded again ({self.captures + 1} times so far): {reason}")
+        reason = others[0].reason() if others else self._steps.reason(given)
+        if reason is not None:
+            tell(f"{self._name} is recorded again ({self.captures + 1} times so far): {reason}")
+
+    def _require_kept(self, before: Sequence[tuple[Any, Sequence[Any]]]) -> None:
+        """The function leaves the lists and dicts it is called with as they are.
+
+        Raises:
+            NeedsValue: it does not.
+        """
+        for container, inside in before:
+            now = entries(container)
+            if len(now) != len(inside) or not all(map(is_, now, inside)):
+                raise NeedsValue(
+                    f"the function changes a {type(container).__name__} that it is called with, which only Python "
+                    "does: a run of what is recorded would not\n"
+                    f"  return what it puts there, or do it outside of the function\n  at {_site_of(self._function)}"
+                )
 
     def _require_pure(self, surroundings: Surroundings, randoms: Any) -> None:
         """The function does nothing that a run of what was recorded would not do.
@@ -202,7 +220,7 @@ class RecordedFunction:
         """Have the next step draw what it does after so many; None: as the first one of a series."""
         self._has_series = step is not None
         self._draws.set(np.array([step or 0], np.int64))
-        for each in itertools.chain.from_iterable(list(self._steps.values())):
+        for each in self._steps:
             each.follow_draws()
 
     # Looking in
@@ -232,19 +250,43 @@ class RecordedFunction:
         """Whether something was recorded."""
         return self._newest is not None
 
-    def _bound_to(self, method: Callable[..., Any]) -> Any:
-        """The same for a method of an instance."""
-        raise NotImplementedError
+    # Methods
+
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        """What it is made with, beside the function."""
+        return ()
+
+    def _of(self, function: Callable[..., Any]) -> Self:
+        """The same for another function, of which nothing is recorded yet."""
+        return type(self)(function, *self._options)
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        name = f"_recorded_{id(self)}"
-        bound = vars(instance).get(name)
-        if bound is None:
-            bound = self._bound_to(self._function.__get__(instance, owner))
-            vars(instance)[name] = bound
+        known = vars(instance)
+        bound = known.get(self._bound_name)
+        if bound is None or not bound._is_of(instance, self._function):
+            bound = known[self._bound_name] = self._of(self._function.__get__(instance, owner))
         return bound
+
+    def _is_of(self, instance: Any, function: Any) -> bool:
+        """Whether it is a method of this very object: a copy has the attributes of what it was copied from."""
+        method = self._function
+        return getattr(method, "__self__", None) is instance and getattr(method, "__func__", None) is function
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copied with the object whose method it is; nothing is recorded of the copy yet."""
+        function = copy.deepcopy(self._function, memo)
+        return self if function is self._function else self._of(function)
+
+    def __reduce__(self) -> Any:
+        if hasattr(self._function, "__self__"):
+            return type(self), (self._function, *self._options)
+        return self._function.__qualname__
 
 
 def recording_of(target: Any) -> RecordedStep:

@@ -34,7 +34,7 @@ from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.bindings import BoundTensor
 from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.jit.values.expectation import Expectation, Feeding
-from workbench.jit.values.shared_storage import fix_where_seen
+from workbench.jit.values.shared_storage import SharedStorage, fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.storage.scope import Scope
 from workbench.runtime.storage.tensor import LoDTensor, moves
@@ -223,6 +223,24 @@ class RecordedStep(Debugging):
         """Whether it updates parameters."""
         return bool(self._optimizers)
 
+    @property
+    def storages(self) -> list[SharedStorage]:
+        """The memory of the tensors it works on."""
+        return [each.storage for each in self.bindings]
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """The tensors that it computes gradients of."""
+        return [each.tensor for each in self._gradients]
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes beside those tensors, about: its plans, and the memory of temporaries."""
+        if not self._runner.started:
+            return 0
+        workspace = self._runner.workspace
+        return workspace.plans.nbytes + sum(arena.nbytes for arena in workspace.arenas.values())
+
     # The next time
 
     def settle(self, args: Sequence[Any]) -> None:
@@ -244,7 +262,7 @@ class RecordedStep(Debugging):
         is_outside = all(current.is_outside() for current in _in_force)
         if self._expectation is None or is_outside is not self._is_outside:
             self._is_outside = is_outside
-            expectation = self._expecting(others, left)
+            expectation = self._expecting(args, others, left)
             self._feed_of = expectation.compiled()
             self._expectation = expectation
         plan = self._runner.last_plan
@@ -259,7 +277,7 @@ class RecordedStep(Debugging):
         self._containers[:] = [*self._surroundings.containers, *self._values_read]
         self.feed_if_unchanged = self._feed_of
 
-    def _expecting(self, others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
+    def _expecting(self, args: Sequence[Any], others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(self._feeds)
         expectation.add_equality(clock, "now", self.bindings, "writes")
@@ -276,6 +294,7 @@ class RecordedStep(Debugging):
             expectation.add_attribute(tensor, "stop_gradient")
         for tensor in left:
             expectation.add_attribute(tensor, "_grad")
+        expectation.add_identities(args)
         expectation.add_attribute_of_all("kind")
         expectation.add_attribute_of_all("stop_gradient")
         return expectation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,12 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
-from workbench.framework.program.program import Program
-from workbench.framework.program.variable import Parameter, Variable
 from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.jit.branches.printing import printed_once
 from workbench.jit.branches.rewriting import Unfit
 from workbench.jit.branches.translation import Translation
-from workbench.jit.recorded_forward import RecordedForward
+from workbench.jit.recorded_forward import ConcreteProgram, RecordedForward
 from workbench.jit.recorded_function import RecordedFunction
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
@@ -32,30 +30,14 @@ from workbench.jit.values.objects import is_layer
 _switch = {"is_on": True}
 
 
-class ConcreteProgram(NamedTuple):
-    """What was recorded of a function for arguments of some kinds.
-
-    Attributes:
-        inputs, outputs: variables. main_program, startup_program: with the parameters among their variables.
-        parameters: those variables. function: what was recorded.
-        tensors: the tensors the program works on, by the names of their variables.
-    """
-
-    inputs: list[Variable]
-    outputs: list[Variable]
-    main_program: Program
-    startup_program: Program
-    parameters: list[Parameter]
-    function: Callable[..., Any]
-    tensors: dict[str, Tensor]
-
-
 class StaticFunction(RecordedFunction):
     """A function that runs as a program, see `to_static`.
 
     Attributes:
         dygraph_function: the function as it was written.
     """
+
+    _advice = "give to_static an input_spec with None for the dimensions that differ"
 
     def __init__(self, function: Callable[..., Any], input_spec: Any = None) -> None:
         super().__init__(function)
@@ -65,7 +47,6 @@ class StaticFunction(RecordedFunction):
         for spec in self._specs or ():
             if not isinstance(spec, InputSpec | Tensor | int | float | str | bool | None):
                 raise InvalidType(f"input_spec holds InputSpecs, got {spec!r}")
-        self._concrete: dict[int, ConcreteProgram] = {}
         self._last: tuple[Any, ...] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -113,7 +94,7 @@ class StaticFunction(RecordedFunction):
                     f"  expected: {spec.text}\n  got:      {tensor.kind.spec}"
                 )
             given.names[number] = spec.name or given.names[number]
-        given.key = ("input_spec", *[t.stop_gradient for t in given.tensors])
+        given.key = (given.structure, tuple(t.stop_gradient for t in given.tensors))
         return given
 
     def _spec(self, spec: Spec, number: int) -> Spec:
@@ -163,14 +144,13 @@ class StaticFunction(RecordedFunction):
             [own.var(v.name) for v in inputs], [own.var(v.name) for v in results], program, recorder.startup,
             own.all_parameters(), self._function, {each.variable.name: each.tensor for each in recorder.bindings},
         )  # fmt: skip
-        forward = RecordedForward(recorder, inputs, outputs, surroundings, self._draws, recording_gradients.get())
-        self._concrete[id(forward)] = concrete
-        return forward
+        wants = recording_gradients.get()
+        return RecordedForward(recorder, inputs, outputs, surroundings, self._draws, wants, concrete)
 
-    def _tell(self, others: Sequence[RecordedStep]) -> None:
+    def _tell(self, given: Arguments, others: Sequence[RecordedStep]) -> None:
         """Only of values that were read: one recording per signature and mode is expected; `captures` counts them."""
         if others and others[0].reads_others():
-            super()._tell(others)
+            super()._tell(given, others)
 
     # Looking in
 
@@ -183,7 +163,8 @@ class StaticFunction(RecordedFunction):
         """
         if self._newest is None:
             return self.get_concrete_program()[0]
-        return self._concrete[id(self._newest)]
+        step: Any = self.recorded
+        return step.concrete
 
     def get_concrete_program(self, *args: Any, **kwargs: Any) -> tuple[ConcreteProgram, RecordedForward]:
         """What is run for these arguments (tensors, or InputSpecs), recorded now if it was not yet.
@@ -198,12 +179,12 @@ class StaticFunction(RecordedFunction):
                 )
             args = tuple(self._specs)
         step: Any = self._step(self._arguments(tuple(map(_stand_in, args)), kwargs))
-        return self._concrete[id(step)], step
+        return step.concrete, step
 
     @property
     def program_cache(self) -> dict[int, ConcreteProgram]:
-        """All that was recorded."""
-        return self._concrete
+        """All that was recorded, and is kept."""
+        return {id(step): step.concrete for step in self._steps if isinstance(step, RecordedForward)}
 
     @property
     def code(self) -> str:
@@ -217,8 +198,9 @@ class StaticFunction(RecordedFunction):
             del vars(owner)["forward"]
         return self._function
 
-    def _bound_to(self, method: Callable[..., Any]) -> StaticFunction:
-        return StaticFunction(method, self._specs)
+    @property
+    def _options(self) -> tuple[Any, ...]:
+        return (self._specs,)
 
     def __repr__(self) -> str:
         return f"StaticFunction({getattr(self, '__name__', self._function)!r})"

@@ -26,12 +26,13 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
 from workbench.framework.values import default_dtype
+from workbench.jit.values.arguments import entries
 from workbench.jit.values.code_reads import attribute_names, chains, global_names, imported
 from workbench.jit.values.indirect import WEAK_CONTAINERS, Caches, behind, getter_of, read_through, require_steady
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
 from workbench.jit.values.objects import content, first_argument, is_closed, is_layer, is_users, site_of
 from workbench.jit.values.progress import Progress, is_varying
-from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch, entries
+from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
 

@@ -17,8 +17,9 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.record import find_op
 from workbench.framework.site import caller
 from workbench.jit.branches.agreement import UNASSIGNED, Agreement, as_tensors, require_same
+from workbench.jit.values.arguments import entries
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
-from workbench.jit.values.watches import PLAIN, ArrayWatch, ContainerWatch, entries
+from workbench.jit.values.watches import PLAIN, ArrayWatch, ContainerWatch
 from workbench.ops.tensor.creation import FILL_CONSTANT
 
 _DEPTH = 4  # containers and objects in one another, as far as a side of a branch is watched

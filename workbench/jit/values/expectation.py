@@ -5,6 +5,7 @@ It is asked before every step that is run again; nothing that goes through the v
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import CellType, FunctionType
 from typing import Any
@@ -13,6 +14,8 @@ from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.framework.current import Current
 
 _DEVICES = FeedPlan._fields.index("devices")  # by number, which is quicker
+
+_FEW = 4  # arguments, up to which they are compared one with another
 
 Feeding = Callable[[Sequence[Any]], Fed | None]
 
@@ -76,6 +79,15 @@ class Expectation:
         """An attribute of every argument."""
         for number in range(self._count):
             self._add(f"a{number}.{attribute}")
+
+    def add_identities(self, args: Sequence[Any]) -> None:
+        """That the arguments which are one object, and those which are several, are so again."""
+        count = len(args)
+        if count > _FEW and len(set(map(id, args))) == count:
+            self._last.append(f"len({{*map(id, args)}}) == {count}")
+            return
+        for one, other in itertools.combinations(range(count), 2):
+            self._first.append(f"a{one} {'is' if args[one] is args[other] else 'is not'} a{other}")
 
     def _named(self, subject: Any) -> str:
         name = f"s{len(self._names)}"

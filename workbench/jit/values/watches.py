@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from operator import is_, methodcaller
 from types import CellType
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.jit.values.arguments import entries
 from workbench.jit.values.expectation import Expectation
+from workbench.jit.values.keys import is_by_value, key_of
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 
@@ -23,7 +25,7 @@ class Change(NamedTuple):
     after: Any
 
     def __str__(self) -> str:
-        if isinstance(self.before, PLAIN) and isinstance(self.after, PLAIN):
+        if is_plain(self.before) and is_plain(self.after):
             return f"{self.name} was {self.before!r} and is {self.after!r}"
         return f"{self.name} is another object"
 
@@ -131,29 +133,11 @@ class ArrayWatch:
             yield Change(f"what is in {self._label}", self._kept, self._array)
 
 
-def entries(container: Any) -> list[Any]:
-    """What is in a list, dict or set; keys before values."""
-    if isinstance(container, dict):
-        return [*container, *container.values()]
-    return list(container)
-
-
 def is_plain(value: Any) -> bool:
     """Whether a value is a number, a text or the like, or a tuple of them: equal ones are the same."""
-    return isinstance(value, PLAIN) or (isinstance(value, tuple) and all(map(is_plain, value)))
+    return is_by_value(key_of(value))
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two values are one, or are plain and equal to the bit: 0.0 and -0.0 are two."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return isinstance(one, PLAIN) and distinct(one) == distinct(other)
-
-
-def distinct(value: Any) -> Hashable:
-    """A plain value, or what stands for it where `==` would not tell it from another one."""
-    return repr(value) if isinstance(value, float | complex) else value
+    """Whether two values are one, or say the same to the bit: 0.0 and -0.0 are two."""
+    return one is other or (type(one) is type(other) and key_of(one) == key_of(other))

@@ -20,6 +20,7 @@ from workbench.framework.program.program import Program
 from workbench.framework.values.dtype import as_dtype
 from workbench.jit.capture import CapturedStep
 from workbench.jit.recorded_step import RecordedStep
+from workbench.jit.values.arguments import Arguments
 from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.layers.layer import Layer
 from workbench.optimizer.lr import LRScheduler
@@ -153,9 +154,9 @@ class RecordedSizes(CapturedStep):
     def __init__(self, function: Callable[..., Any], devices: int | None = None) -> None:
         super().__init__(function, 1 if devices is None else devices, None, None)
 
-    def _tell(self, others: Sequence[RecordedStep]) -> None:
+    def _tell(self, given: Arguments, others: Sequence[RecordedStep]) -> None:
         if others:  # for arguments of the same kinds
-            super()._tell(others)
+            super()._tell(given, others)
 
 
 def _check(layer: Layer, loss: Any, optimizer: Any, values: Any) -> None:
