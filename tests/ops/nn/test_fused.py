@@ -141,6 +141,9 @@ def test_sum_and_activation_prepared(dtype: str, act: str) -> None:
     ):
         outs = [None if e is None else np.full_like(e, np.nan) for e in expected]
         calls = bind_elementwise(find_op(type), outs, ins, scratch, attrs)
+        if dtype == "float16" and ins is back:
+            assert calls is None  # gradients of halves are computed in float32, and rounded by the body
+            continue
         assert calls is not None
         with np.errstate(all="ignore"):
             for call in calls:

@@ -18,6 +18,7 @@ from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.op.record import Op
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quiet
+from workbench.framework.values.dtype import has_halves
 from workbench.framework.values.views import Sliced, Transposed, ViewRule
 
 Call = Callable[..., Any]
@@ -93,7 +94,7 @@ def fast_backward(
         return None
     saved_outputs = [s for s in op.outputs if s.name in op.saved]
     dtypes = [k.dtype.numpy for k in kinds] + [out.dtype.numpy] * (len(saved_outputs) + 1)
-    form = _lowered(op.backward, attrs, dtypes, wanted)
+    form = None if has_halves(dtypes) else _lowered(op.backward, attrs, dtypes, wanted)
     if form is None:
         return None
     constants = range(len(dtypes), form.first_step)

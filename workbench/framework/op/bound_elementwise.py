@@ -16,6 +16,7 @@ from workbench.framework.expr.step_tasks import ShapedSteps
 from workbench.framework.op.elementwise import trace
 from workbench.framework.op.record import Op
 from workbench.framework.outside import is_from_outside
+from workbench.framework.values.dtype import has_halves
 
 _KEPT = 4096  # forms: (op, dtypes, attributes)
 _forms: dict[Any, Lowered | None] = {}
@@ -116,6 +117,8 @@ def _kept(
 
 
 def _traced(record: Op, dtypes: tuple[Any, ...], attrs: dict[str, Any]) -> Lowered | None:
+    if record.is_grad and has_halves(dtypes):
+        return None  # what is summed over a broadcast is summed before it is rounded
     if len(dtypes) != len(record.inputs) or any(s.is_list for s in (*record.inputs, *record.outputs)):
         return None
     try:

@@ -20,8 +20,8 @@ import numpy as np
 from workbench.framework.expr.expr import Expr, Recording
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Op
-from workbench.framework.values.dtype import DType, as_dtype
-from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype
+from workbench.framework.values.dtype import HALVES, DType, as_dtype
+from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, spec_of
 
 
 def elementwise(
@@ -48,24 +48,35 @@ def elementwise(
         require_same_dtype(type, *given)
         return Spec(broadcast_shapes(*[s.shape for s in given]), out_dtype or given[0].dtype)
 
-    declare = op(type, slots, infer=infer or default_infer, grad=grad, is_elementwise=True, **record)
+    rule = infer or default_infer
+    declare = op(type, slots, infer=rule, grad=grad, is_elementwise=True, **record)
     if record.get("forward_out") is not None:
-        return declare  # one function of the array library, no constants
-    return lambda forward: declare(_widened(forward))
+        return declare  # one function of the array library, which rounds once
+    return lambda forward: declare(_rounded_once(forward, rule))
 
 
-def _widened(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, computed in float32 for bfloat16, which a Python float would turn into float32 half-way."""
+def _rounded_once(forward: Callable[..., Any], infer: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward`, computed in float32 for float16 and bfloat16; results are then brought to the dtypes of `infer`."""
 
     @wraps(forward)
     def run(xp: Any, *arrays: Any, **attrs: Any) -> Any:
         dtype = arrays[-1].dtype
-        if dtype.kind != "V":  # only ml_dtypes' numbers are of this kind
+        if dtype.char not in HALVES:
             return forward(xp, *arrays, **attrs)
         result = forward(xp, *[a.astype(np.float32) if a.dtype == dtype else a for a in arrays], **attrs)
-        return result.astype(dtype) if result.dtype == np.float32 else result
+        specs = infer(*map(spec_of, arrays), **attrs)
+        if not isinstance(result, tuple):
+            return _in_dtype(result, specs)
+        return tuple(_in_dtype(one, spec) for one, spec in zip(result, specs, strict=True))
 
     return run
+
+
+def _in_dtype(result: Any, spec: Spec | None) -> Any:
+    """A result in the dtype that the op declares; None where there is none."""
+    if result is None or spec is None or spec.dtype == result.dtype:
+        return result
+    return result.astype(spec.dtype.numpy)
 
 
 def trace(record: Op, dtypes: tuple[Any, ...] | None = None, **attrs: Any) -> Any:

@@ -10,6 +10,7 @@ from workbench.framework.op.evaluate import Evaluator, reduce_to
 from workbench.framework.op.record import Cost, Op, Slot, grad_slot
 from workbench.framework.op.recorder import recording
 from workbench.framework.op.traced_rule import traced_rule
+from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 
 
@@ -128,15 +129,16 @@ def _body(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ..
 def rule_body(record: Op, positions: Sequence[int], saved_outputs: Sequence[Slot]) -> Callable[..., Any]:
     """The body that runs `record.grad` through public ops, for the inputs at `positions`."""
     n_in = len(record.inputs)
+    lift = _lift if record.is_view or "run_block" in record.needs else _lift_wide  # which compute nothing themselves
 
     def forward(xp: Any, *arrays: Any, wanted: Sequence[bool] | None = None, **attrs: Any) -> Any:
-        """Run the gradient rule on arrays, then undo broadcasting."""
+        """Run the gradient rule on arrays, in float32 for halves; then undo broadcasting, and round once."""
         evaluator = Evaluator(xp)
-        ins = [_lift(evaluator, a) for a in arrays[:n_in]]
+        ins = [lift(evaluator, a) for a in arrays[:n_in]]
         rest = iter(arrays[n_in:])
-        kept = {s.name: _lift(evaluator, next(rest)) for s in saved_outputs}
+        kept = {s.name: lift(evaluator, next(rest)) for s in saved_outputs}
         outs = [kept.get(s.name) for s in record.outputs]
-        gs = [_lift(evaluator, g) for g in rest]
+        gs = [lift(evaluator, g) for g in rest]
         with recording(evaluator):
             grads = call_rule(record, gs, outs, ins, attrs)
             results = []
@@ -171,6 +173,14 @@ def _lift(evaluator: Any, array: Any) -> Any:
     return evaluator.wrap(array)
 
 
+def _lift_wide(evaluator: Any, array: Any) -> Any:
+    """The same, float16 and bfloat16 as float32."""
+    if isinstance(array, list):
+        return [_lift_wide(evaluator, a) for a in array]
+    is_half = array is not None and array.dtype.char in HALVES
+    return _lift(evaluator, array.astype("float32") if is_half else array)
+
+
 def _lower(xp: Any, grad: Any, array: Any) -> Any:
     """The array of a gradient, in the shape and dtype of the input it belongs to; zeros where the rule has none."""
     if callable(grad):
@@ -183,7 +193,7 @@ def _lower(xp: Any, grad: Any, array: Any) -> Any:
         return None if getattr(array, "symbolic", False) else xp.zeros_like(array)
     g = grad.array
     if getattr(g, "symbolic", False):
-        return g
+        return g.astype(array.dtype) if array.dtype.char in HALVES else g
     g = reduce_to(xp, g, array.shape)
     return g if g.dtype == array.dtype else g.astype(array.dtype)
 

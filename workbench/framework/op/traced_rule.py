@@ -16,6 +16,7 @@ from workbench.framework.expr.lowered import Lowered, attrs_key, lower
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.outside import is_from_outside
+from workbench.framework.values.dtype import has_halves
 
 _KEPT = 256  # forms of one rule: (dtypes, wanted gradients, attributes)
 
@@ -61,6 +62,8 @@ def _form(
     attrs: dict[str, Any],
 ) -> Lowered | None:
     """The rule's steps; None where it has to be run as it is written."""
+    if has_halves(dtypes):
+        return None  # what is summed over a broadcast is summed before it is rounded
     try:
         inputs = [None if d is None else Expr("input", value=i, dtype=d) for i, d in enumerate(dtypes)]
         traced = body(Recording, *inputs, wanted=wanted, **attrs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -83,6 +84,7 @@ uint8 = DType("uint8", "uint", 1)
 bool_ = DType("bool", "bool", 1)
 
 ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, bool_)
+HALVES = "eE"  # NumPy's letter for float16 and that of ml_dtypes for bfloat16, as in `array.dtype.char in HALVES`
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "int": "int64", "long": "int64"}
 _BY_NUMPY: dict[Any, DType] = {np.dtype(d.name): d for d in ALL if d is not bfloat16}
@@ -117,6 +119,11 @@ def _from_numpy(value: Any) -> DType | None:
     if known is None and dtype.name == "bfloat16":
         return bfloat16
     return known
+
+
+def has_halves(dtypes: Iterable[Any]) -> bool:
+    """Whether a NumPy dtype among these is float16 or bfloat16; None stands for what is absent."""
+    return any(dtype is not None and dtype.char in HALVES for dtype in dtypes)
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -11,6 +11,7 @@ from workbench.framework.values.spec import Spec, normalize_axis, require_same_d
 from workbench.ops.arguments import one_int
 from workbench.ops.index.picking import require_dims, require_index, zeros_of
 from workbench.ops.index_range import require_in_range
+from workbench.ops.precision import in_float32
 from workbench.ops.tensor.tile import EXPAND
 
 
@@ -107,6 +108,7 @@ def _put_rule(g: Any, out: Any, x: Any, index: Any, value: Any, axis: int, reduc
     shape_only="Input, Value",
     no_grad="Index",
 )
+@in_float32
 def PUT_ALONG_AXIS(xp: Any, x: Any, index: Any, value: Any, axis: int, reduce: str) -> Any:
     axis = normalize_axis(axis, x.ndim)
     require_in_range(xp, "put_along_axis: index", index, x.shape[axis])

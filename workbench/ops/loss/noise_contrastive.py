@@ -20,6 +20,7 @@ from workbench.ops.index.gather import gather
 from workbench.ops.index_range import require_in_range
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import EXP, LOG
+from workbench.ops.precision import in_float32
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import reshape, unsqueeze
 
@@ -110,6 +111,7 @@ def _rule(
     )
 
 
+@in_float32
 def _back(
     xp: Any, x: Any, label: Any, weight: Any, bias: Any, sample_weight: Any, probabilities: Any,
     chances: Any, labels: Any, g: Any, g_chances: Any, g_labels: Any, wanted: Any,
@@ -158,6 +160,7 @@ def _infer_back(x: Spec, label: Spec, weight: Spec, bias: Spec | None, *others: 
     by_products="SampleLogits, SampleLabels",
     needs="rng",
 )
+@in_float32
 def NCE(
     xp: Any, x: Any, label: Any, weight: Any, bias: Any, sample_weight: Any, probabilities: Any, rng: Any,
     num_total_classes: int, num_neg_samples: int, sampler: int, **attrs: Any,

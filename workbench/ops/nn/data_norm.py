@@ -11,6 +11,7 @@ from workbench.ops.math.compare import where
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import ABS, SQRT
 from workbench.ops.nn.channels import channel_axis, other_axes, per_channel
+from workbench.ops.precision import in_float32
 from workbench.ops.tensor.creation import ones_like
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.slicing import strided_slice
@@ -101,6 +102,7 @@ def _shown_elements(x: Any, slot_dim: int) -> Any:
     shape_only="bias",
     by_products="Means, Scales",
 )
+@in_float32
 def DATA_NORM(
     xp: Any, x: Any, size: Any, total: Any, squares: Any, scale: Any, bias: Any,
     data_layout: str, slot_dim: int, enable_scale_and_shift: bool, **attrs: Any,

@@ -16,7 +16,8 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float, shape_text
-from workbench.ops.bound import Calls, Scratch, copied, filled, number
+from workbench.ops.bound import Calls, Scratch, copied, filled, is_wide, number
+from workbench.ops.precision import in_float32
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
 _MODES = {UPSCALE: UPSCALE, "downscale_in_infer": DOWNGRADE, DOWNGRADE: DOWNGRADE}  # 2.x's names, and 1.x's
@@ -61,6 +62,7 @@ def _rule(
     return g[0] * factor if is_test else g[0] * out[1].astype(g[0].dtype) * factor
 
 
+@in_float32
 def _back(
     xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any,
     dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
@@ -75,7 +77,7 @@ def _bind(
 ) -> Calls | None:  # fmt: skip
     """`bind` of a test program; random numbers are drawn by `forward`."""
     (out, mask), (x,) = outs, arrays
-    if not is_test or x.dtype.kind != "f":
+    if not is_test or not is_wide(x):
         return None
     factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), x.dtype)
     calls: Calls = [] if out is None else [partial(np.multiply, x, factor, out)]
@@ -88,7 +90,7 @@ def _bind_grad(
 ) -> Calls | None:  # fmt: skip
     """`bind` of dropout_grad."""
     (out,), (_, mask, g, _) = outs, arrays
-    if g is None or g.dtype.kind != "f":
+    if g is None or not is_wide(g):
         return None
     factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), g.dtype)
     if is_test:
@@ -118,6 +120,7 @@ def _bind_grad(
     shape_only="X",
     needs="rng",
 )
+@in_float32
 def DROPOUT(
     xp: Any, x: Any, rng: Any, dropout_prob: float, is_test: bool, dropout_implementation: str,
     axis: Sequence[int], **attrs: Any,

@@ -19,7 +19,7 @@ from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import WorkerPool
-from workbench.framework.expr.lowered import Lowered
+from workbench.framework.expr.lowered import Lowered, Unlowerable
 from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.sum_row import SumRow
@@ -132,7 +132,7 @@ class TapeWriter:
         self._own, self._may_grow = False, self._grows(rule)
         try:
             rule(self, row)
-        except (Unsuitable, OutOfReach):
+        except (Unsuitable, OutOfReach, Unlowerable):
             self._restore(before)
             return False
         if raised or not self.joined or self._vector is None:

@@ -11,6 +11,7 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
 from workbench.framework.values import rows
+from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import (
     DENSE,
     ROWS,
@@ -23,6 +24,7 @@ from workbench.framework.values.spec import (
 )
 from workbench.ops.math.reductions.bound_sums import bind_add_n
 from workbench.ops.pointwise import Tensor, number_for, require_whole
+from workbench.ops.precision import rounded, wide
 
 __all__ = ["add_n", "increment"]
 
@@ -39,13 +41,20 @@ def _infer_sum(xs: list[Spec]) -> Spec:
     return Spec(shape, xs[0].dtype, ROWS if all(s.kind == ROWS for s in xs) else DENSE)
 
 
+def _added(xp: Any, xs: Sequence[Any]) -> Any:
+    """The sum in order; of halves, it is computed in float32 and rounded once."""
+    if all(isinstance(x, rows.Rows) for x in xs):
+        return rows.add(xp, xs)
+    return rounded(rows.add(xp, [wide(x) for x in xs]), xs[0])
+
+
 def _sum_into(xp: Any, outs: Any, xs: Sequence[Any]) -> None:
     (out,) = outs
-    if any(isinstance(x, rows.Rows) for x in xs):
-        xp.copyto(out, rows.add(xp, xs))
-        return
-    if len(xs) == 1:
+    if len(xs) == 1 and not isinstance(xs[0], rows.Rows):
         xp.copyto(out, xs[0])
+        return
+    if out.dtype.char in HALVES or any(isinstance(x, rows.Rows) for x in xs):
+        xp.copyto(out, _added(xp, xs))
         return
     xp.add(xs[0], xs[1], out=out)
     for x in xs[2:]:
@@ -74,7 +83,7 @@ def SUM(xp: Any, xs: Sequence[Any]) -> Any:
     """The sum of tensors of one shape, in order; rows (sparse) if every term is, otherwise dense."""
     if len(xs) == 1 and not isinstance(xs[0], rows.Rows):
         return xp.array(xs[0])
-    return rows.add(xp, xs)
+    return _added(xp, xs)
 
 
 @tensor_method("add_n")
@@ -107,7 +116,6 @@ def _infer_increment(x: Spec, step: float) -> Spec:
     grad=lambda g, out, x, step: g,
     saved="",
     aliases={"Out": "X"},
-    forward_out=lambda xp, outs, x, step: xp.add(x, number_for(x, step), out=outs[0]),
 )
 def INCREMENT(xp: Any, x: Any, step: float) -> Any:
     """x + step, in place where Out is X."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.dtype import HALVES, as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.bound import Calls, Scratch, copied, is_wide, number, reduced, seen_as
 
@@ -128,7 +128,7 @@ def bind_add_n(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch) -> 
         return None
     if len(xs) == 1:
         return [copied(xs[0], out)]
-    if any(np.may_share_memory(out, x) for x in xs[1:]):
+    if out.dtype.char in HALVES or any(np.may_share_memory(out, x) for x in xs[1:]):
         return None
     return [partial(np.add, xs[0], xs[1], out), *(partial(np.add, out, x, out) for x in xs[2:])]
 
