@@ -61,7 +61,7 @@ def build(model):
     main, startup = fluid.Program(), fluid.Program()
     with fluid.program_guard(main, startup), fluid.unique_name.guard():
         if model.get("sparse"):
-            ids = fluid.data("ids", [None], "int64")
+            ids = fluid.data("ids", [None, 1], "int64")
             x = fluid.embedding(ids, [4096, 16], is_sparse=True, param_attr=fluid.ParamAttr(name="table"))
         else:
             x = fluid.data("x", [None, 200])

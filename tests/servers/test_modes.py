@@ -76,7 +76,7 @@ def job(
 ) -> Iterator[tuple[list[Trainer], list[Scope]]]:
     endpoints = free_endpoints(servers)
     chosen = DistributeTranspilerConfig()
-    chosen.sync_mode = sync
+    chosen.sync_mode = config.pop("sync_mode", sync)
     for name, value in config.items():
         setattr(chosen, name, value)
     members = [Trainer(number, trainers, endpoints, sync, model, chosen) for number in range(trainers)]
@@ -106,6 +106,57 @@ def test_T5_two_asynchronous_trainers_take_turns() -> None:
         for step in (1, 2, 3):
             assert np.allclose(one.step(), START - 0.1 * (2 * step - 1) * GRADIENT, atol=1e-6)
             assert np.allclose(two.step(), START - 0.1 * 2 * step * GRADIENT, atol=1e-6)
+
+
+def both_step(one: Trainer, two: Trainer, beside: ThreadPoolExecutor) -> list[np.ndarray]:
+    """A step of each of two trainers that wait for each other."""
+    other = beside.submit(two.step)
+    return [one.step(), other.result(60)]
+
+
+def halved() -> Any:
+    return fluid.optimizer.SGD(fluid.layers.exponential_decay(0.1, 1, 0.5))
+
+
+BY_COMMUNICATOR = {"runtime_split_send_recv": True, "half_async": True, "completely_not_async": True}
+
+
+@pytest.mark.filterwarnings("ignore:.*set both")
+def test_T5_trainers_that_do_not_wait_have_each_gradient_applied_as_it_comes_whatever_the_config() -> None:
+    """`transpile(sync_mode=False)` alone, as programs of 1.5 have it: 1.8.5's servers wait for ever."""
+    with job(lambda: dense_model(sgd), False, trainers=2, sync_mode=True) as ((one, two), _):
+        for step, trainer in enumerate((one, one, two, one, two), 1):
+            assert np.allclose(trainer.step(), START - 0.1 * step * GRADIENT, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*set both")
+def test_T5_trainers_that_wait_have_the_mean_of_their_gradients_applied_whatever_the_config() -> None:
+    """`config.sync_mode=False` alone: 1.8.5's servers refuse the barrier."""
+    told = {"sync_mode": False}
+    with job(lambda: dense_model(halved), True, trainers=2, **told) as ((one, two), _), ThreadPoolExecutor(1) as beside:
+        for rates in (0.1, 0.15, 0.175):
+            for now in both_step(one, two, beside):
+                assert np.allclose(now, START - rates * GRADIENT, atol=1e-6)
+
+
+def test_T7_a_rate_falls_by_the_steps_of_all_trainers_together_where_servers_wait_for_them() -> None:
+    """The programs have a counter for each trainer, as in 1.8.5, where the rate falls twice as fast."""
+    config = {"sync_mode": False, **BY_COMMUNICATOR}
+    model = lambda: dense_model(halved)  # noqa: E731
+    with job(model, False, trainers=2, **config) as ((one, two), _), ThreadPoolExecutor(1) as beside:
+        for rates in (0.1, 0.15, 0.175):
+            for now in both_step(one, two, beside):
+                assert np.allclose(now, START - rates * GRADIENT, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*set both")
+@pytest.mark.parametrize(
+    ("waits", "config"), [(True, {"sync_mode": False}), (False, {"sync_mode": True}), (False, BY_COMMUNICATOR)]
+)
+def test_T7_a_rate_of_one_trainer_falls_from_its_first_step_on(waits: bool, config: Any) -> None:
+    with job(lambda: dense_model(halved), waits, **config) as ((trainer,), _):
+        for rates in (0.1, 0.15, 0.175):
+            assert np.allclose(trainer.step(), START - rates * GRADIENT, atol=1e-6)
 
 
 def discard_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +265,18 @@ def test_T12_a_late_gradient_is_corrected() -> None:
     assert np.allclose(first, START - 0.1 * GRADIENT, atol=1e-6)
     expected = first - 0.1 * (GRADIENT + GRADIENT * GRADIENT * (first - START))
     assert np.allclose(late, expected, atol=1e-7)
+
+
+def test_T12_a_late_gradient_decays_and_is_corrected_after_that() -> None:
+    def decaying() -> Any:
+        return fluid.optimizer.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.2))
+
+    with job(lambda: dense_model(decaying), False, trainers=2, enable_dc_asgd=True) as ((one, two), _):
+        first = one.step()
+        late = two.step()
+    assert np.allclose(first, START - 0.1 * (GRADIENT + 0.2 * START), atol=1e-6)
+    decayed = GRADIENT + 0.2 * first
+    assert np.allclose(late, first - 0.1 * (decayed + decayed * decayed * (first - START)), atol=1e-6)
 
 
 def test_geo_trainers_take_over_what_others_have_changed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from workbench.errors import InvalidArgument
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.tape.vector_code import Unsuitable
+from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import ROWS
 
 HEIGHT, WIDTH = 11, 5
@@ -230,3 +232,33 @@ def test_what_kernels_turn_out_not_to_take_runs_in_python(
     assert op_type in in_python
     for variable, value in expected.items():
         np.testing.assert_array_equal(computed[variable], value, err_msg=variable)
+
+
+@pytest.mark.parametrize("executor", ["", "reference"])
+def test_a_sparse_gradient_is_scaled_by_the_operator_of_dense_ones(executor: str) -> None:
+    with Built() as built:
+        ids, weight = static.data("ids", [None], "int64"), static.data("weight", [None, WIDTH])
+        loss = wb.sum(table("table")(ids) * weight)
+        ((_, gradient),) = static.append_backward(loss)
+        halved = wb.scale(gradient, 0.5)
+        with pytest.raises(InvalidArgument, match="scale adds nothing to a sparse gradient"):
+            wb.scale(gradient, 0.5, bias=1.0)
+    rows = np.array([3, 1, 3])
+    given = np.arange(3 * WIDTH, dtype=np.float32).reshape(3, WIDTH)
+    expected = np.zeros((HEIGHT, WIDTH), np.float32)
+    np.add.at(expected, rows, given / 2)
+    with override(executor=executor) if executor else nullcontext():
+        exe = static.Executor()
+        exe.run(built.startup)
+        (result,) = exe.run(built.main, feed={"ids": rows, "weight": given}, fetch_list=[halved])
+    assert np.array_equal(result.to_dense(np) if isinstance(result, Rows) else result, expected)
+
+
+def test_a_sparse_gradient_is_scaled_at_once() -> None:
+    wb.disable_static()
+    try:
+        table = wb.nn.Embedding(4, 2, sparse=True)
+        wb.sum(table(wb.to_tensor([1, 3, 1]))).backward()
+        assert np.array_equal(np.asarray(wb.scale(table.weight.grad, 0.5)), [[0, 0], [1, 1], [0, 0], [0.5, 0.5]])
+    finally:
+        wb.enable_static()

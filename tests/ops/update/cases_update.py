@@ -206,6 +206,7 @@ CASES = [
         size0=False,
     ),
     Case("multiply_rows", [SPARSE, np.array([0.3])], {}, lambda g, f: dense_with_rows(g)[0] * f[0], size0=False),
+    Case("scale_rows", [SPARSE], {"scale": 0.3}, lambda g, scale: dense_with_rows(g)[0] * scale, size0=False),
     Case("clip_rows", [SPARSE], {"min": -0.4, "max": 0.2}, clipped, size0=False),
     Case("clip_rows", [SPARSE], {"min": 0.1, "max": 0.5}, clipped, size0=False, id="moves the zeros"),
 ]

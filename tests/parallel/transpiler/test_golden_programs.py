@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.transpiler import MODES
+from tests.oracle.transpiler import MODES, waits_of
 from tests.parallel.transpiler.programs import FIRST, TRAINERS, line, transpiled
 from workbench.framework.program.program import Program
 from workbench.framework.text.parser import parse_program
@@ -38,7 +38,7 @@ def programs(mode: str) -> dict[str, Program]:
         transpiled((main, startup), {"nccl_comm_num": 2} | AMONG_TRAINERS[mode], trainer_id=1, **told)
         return {"trainer": main, "startup of the trainer": startup}
     fields = MODES[mode]
-    transpiler = transpiled((main, startup), fields, trainer_id=1, sync_mode=fields.get("sync_mode", True))
+    transpiler = transpiled((main, startup), fields, trainer_id=1, sync_mode=waits_of(mode))
     trainer = transpiler.get_trainer_program(wait_port=False)
     server, begin = transpiler.get_pserver_programs(FIRST)
     return {"trainer": trainer, "startup of the trainer": startup, "server": server, "startup of the server": begin}
@@ -50,13 +50,13 @@ def text(mode: str) -> str:
     return re.sub(r"^attribute served = .*\n", "", written, flags=re.M)
 
 
-@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce")
+@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce", "ignore:.*set both")
 @pytest.mark.parametrize("mode", [*MODES, *AMONG_TRAINERS])
 def test_a_mode_makes_these_programs(mode: str) -> None:
     assert text(mode).splitlines() == (GOLDEN / f"{mode}.txt").read_text().splitlines()
 
 
-@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce")
+@pytest.mark.filterwarnings("ignore:.*use_hierarchical_allreduce", "ignore:.*set both")
 @pytest.mark.parametrize("mode", [*MODES, *AMONG_TRAINERS])
 def test_transpiled_programs_come_back_from_their_text(mode: str) -> None:
     for program in programs(mode).values():

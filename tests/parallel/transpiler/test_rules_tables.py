@@ -59,7 +59,7 @@ def test_tables_live_on_servers_only() -> None:
     program, _ = server(FIRST, programs=looked_up())
     serve = program.global_block().ops[0]
     assert serve.attr("sparse_grad_to_param") == ["table@GRAD.block0:table.block0"]
-    assert types(program, 1) == ["sum", "fill_constant", "multiply_rows", "sgd"]
+    assert types(program, 1) == ["sum", "scale", "sgd"]
 
 
 def test_geo_trainers_update_and_servers_add_what_has_changed() -> None:

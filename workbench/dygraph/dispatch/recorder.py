@@ -191,8 +191,9 @@ class DynamicRecorder:
         if call is None:
             complete = op.complete(attrs)
             specs = infer(op, [_specs(k) for k in kinds], complete, [None] * len(kinds), caller())
+            form = op.form_for(kind.spec.kind for kind in kinds if kind is not None and not isinstance(kind, list))
             try:
-                call = PreparedOp(op, complete, kinds, specs)
+                call = PreparedOp(form, complete, kinds, specs)
             except Exception as error:  # what is settled once may take as much memory as the result
                 _fail(op.type, error)
             if key is not None:

@@ -51,7 +51,7 @@ class Call:
 
 def make_call(op: Operator) -> Call:
     """The call of an operator."""
-    record = op.record
+    record = op.form
     ins: list[Any] = []
     for slot in record.inputs:
         names = op.inputs.get(slot.name) if slot.name not in record.named_only else None

@@ -21,7 +21,7 @@ Its body runs the `grad` rule on arrays unless the op brings a direct body (`gra
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from workbench.errors import NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
-from workbench.framework.values.spec import Spec, size_of
+from workbench.framework.values.spec import ROWS, Spec, size_of
 from workbench.framework.values.views import ViewRule
 
 
@@ -83,6 +83,8 @@ class Op:
             None for them.
         no_grad: names of the input slots that never receive a gradient (labels, indices).
         sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
+        rows_form: of an op that takes dense tensors only, the op that does the same with a sparse gradient; its slots
+            and attributes are the same.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
             `"run_block"` (runs a sub-block), `"wanted"` (which outputs are asked for), `"place"`.
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
@@ -133,6 +135,7 @@ class Op:
     named_only: tuple[str, ...] = ()
     no_grad: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
+    rows_form: Op | None = None
     needs: tuple[str, ...] = ()
     like_x: tuple[str, ...] = ()
     same_rows: tuple[str, ...] = ()
@@ -164,6 +167,10 @@ class Op:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return self.doc
+
+    def form_for(self, kinds: Iterable[str]) -> Op:
+        """The op that computes this for inputs of such kinds: itself, or its form for rows."""
+        return self.rows_form if self.rows_form is not None and ROWS in kinds else self
 
     @cached_property
     def has_lists(self) -> bool:

@@ -32,6 +32,7 @@ def infer(
     Raises:
         InvalidArgument, InvalidType: naming op, variables, expected, got and the line.
     """
+    op = op.form_for(one.kind for one in ins if type(one) is Spec)
     try:
         for slot, spec in zip(op.inputs, ins, strict=True):
             if type(spec) is Spec and spec.kind == ROWS and slot.name not in op.sparse:

@@ -47,6 +47,11 @@ class Operator:
         return self._record
 
     @property
+    def form(self) -> Op:
+        """The op that computes this: the record, or its form for rows where it reads a sparse gradient."""
+        return self.record.form_for(self.block.var_recursive(name).kind for name in self.input_arg_names)
+
+    @property
     def role(self) -> int:
         return self.attrs.get(ROLE, FORWARD)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.errors import InvalidType, ShapeError
+from workbench.framework.op.declare import op
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import Infix, fit_to_number, is_number, tensor_method
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import float32
-from workbench.framework.values.spec import Spec
+from workbench.framework.values.rows import Rows
+from workbench.framework.values.spec import Spec, require_float
 from workbench.ops.arguments import has_value
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import floor, log
@@ -289,10 +291,27 @@ def _infer_scale(x: Spec, scale: float, bias: float, bias_after_scale: bool) -> 
     return x
 
 
+def _infer_scale_rows(x: Spec, scale: float, bias: float, bias_after_scale: bool) -> Spec:
+    require_float("scale of a sparse gradient", x)
+    if bias:
+        raise ShapeError("scale adds nothing to a sparse gradient, which has no other rows to add to", 0.0, bias)
+    return x
+
+
+_SCALE_ATTRS = {"scale": 1.0, "bias": 0.0, "bias_after_scale": True}
+
+
+@op("scale_rows", "X -> Out", attrs=_SCALE_ATTRS, sparse="X", infer=_infer_scale_rows)
+def SCALE_ROWS(xp: Any, x: Rows, scale: float, bias: float, bias_after_scale: bool) -> Rows:
+    """What `scale` makes of a sparse gradient: its rows times one number."""
+    return x.scale(x.dtype.type(scale))
+
+
 @elementwise(
     "scale",
     "X -> Out",
-    attrs={"scale": 1.0, "bias": 0.0, "bias_after_scale": True},
+    attrs=_SCALE_ATTRS,
+    rows_form=SCALE_ROWS,
     infer=_infer_scale,
     grad=lambda g, out, x, scale, bias, bias_after_scale: g * scale if scale != 1 else g,
     saved="",

@@ -9,12 +9,17 @@ import numpy as np
 
 from workbench.config import FLAG_VALUES
 from workbench.errors import InvalidArgument
+from workbench.framework.op.record import grad_slot
+from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.remote import SERVER
+from workbench.framework.program.roles import ROLE, ROLE_VAR
 from workbench.framework.values.spec import size_of
 from workbench.ops.distributed.exchange import SERVER_EXCHANGE
 from workbench.ops.distributed.servers import FETCH_BARRIER, RECV, SEND, SEND_BARRIER
+from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE, DISTRIBUTED_LOOKUP_TABLE_GRAD
+from workbench.ops.index.composed.labelled import LOOKUPS
 from workbench.parallel.servers.asking.exchange import Pulled, ServerExchange, ServerTables, Share
 from workbench.parallel.servers.asking.geo import GeoExchange
 from workbench.parallel.servers.asking.half_async import HalfAsyncExchange
@@ -44,6 +49,7 @@ class RemotePrograms:
         copied = program.clone()
         block = copied.global_block()
         keep_tables(self._tables)
+        _leave_tables_out(block)
         remote = [op for op in block.ops if op.record in _EXCHANGED]
         if not remote:
             return copied
@@ -76,6 +82,23 @@ class RemotePrograms:
 REMOTE = RemotePrograms()
 GEO_SGD = "geo_sgd"
 _EXCHANGED = (SEND, RECV, SEND_BARRIER, FETCH_BARRIER)
+
+
+def _leave_tables_out(block: Block) -> None:
+    """Have the backward of look-ups in tables that only servers have take their height from an attribute."""
+    tables = {name for op in block.ops if op.record is DISTRIBUTED_LOOKUP_TABLE for name in op.input("W")}
+    for place, op in enumerate(block.ops):
+        if op.record.forward_of in LOOKUPS and tables.intersection(op.input("W")):
+            block.ops[place] = _without_table(block, op)
+
+
+def _without_table(block: Block, op: Operator) -> Operator:
+    assert op.record.forward_of is not None
+    attrs = {name: value for name, value in op.attrs.items() if name in ("padding_idx", ROLE, ROLE_VAR)}
+    attrs |= {"height": block.var(op.input("W")[0]).shape[0], "lookup_table_version": op.record.forward_of.type}
+    ins = {slot: op.input(slot) for slot in ("W", "Ids", grad_slot("Out"))}
+    outs = {grad_slot("W"): op.output(grad_slot("W"))}
+    return Operator(block, DISTRIBUTED_LOOKUP_TABLE_GRAD.type, ins, outs, attrs, op.site)
 
 
 def _exchange_operator(program: Program, remote: list[Operator]) -> Operator:

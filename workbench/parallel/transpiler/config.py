@@ -20,8 +20,8 @@ class DistributeTranspilerConfig:
         min_block_size: elements of the smallest block, at least 8192.
         mode: `"pserver"`, `"nccl2"` or `"collective"`; collective_mode: `"grad_allreduce"`, `"local_sgd"` or
             `"single_process_multi_thread"`.
-        sync_mode: how *servers* take gradients: all trainers' together, or each as it comes. What trainers do is
-            told to `transpile(sync_mode=)`; give both.
+        sync_mode: the mode that servers' programs name. Whether servers take all trainers' gradients together, or each
+            as it comes, `transpile(sync_mode=)` decides; give both.
         runtime_split_send_recv: whole gradients are handed over, and cut on their way.
         half_async, completely_not_async: trainers meet before they pull; and servers wait for all of them.
         geo_sgd_mode, geo_sgd_need_push_nums: trainers update by themselves, and push after so many steps what has
@@ -112,9 +112,8 @@ class DistributeTranspilerConfig:
         Raises:
             InvalidForm: names the field.
         """
-        for name in ("enable_dc_asgd", "geo_sgd_mode"):
-            if self.mode == PSERVER and self.sync_mode and getattr(self, name):
-                raise InvalidForm(f"DistributeTranspilerConfig.{name}=True needs sync_mode=False")
+        if self.mode == PSERVER and self.sync_mode and self.geo_sgd_mode:
+            raise InvalidForm("DistributeTranspilerConfig.geo_sgd_mode=True needs sync_mode=False")
 
     def __repr__(self) -> str:
         given = (f"{name}={self.__dict__[name]!r}" for name in self._DEFAULTS if self._differs(name))

@@ -17,7 +17,7 @@ from workbench.parallel.transpiler.ports import require_endpoints, tell_that_nob
 from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as SERVED
 from workbench.parallel.transpiler.server_mode.fingerprint import fingerprint
 from workbench.parallel.transpiler.server_mode.geo import begin_with_servers, geo_server, push_changes
-from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, laid_out
+from workbench.parallel.transpiler.server_mode.layout import GEO, Layout, laid_out
 from workbench.parallel.transpiler.server_mode.rate import begin_counters, counters, counts_steps
 from workbench.parallel.transpiler.server_mode.server import ServerProgram, require_gradients_together
 from workbench.parallel.transpiler.server_mode.startup import (
@@ -88,7 +88,8 @@ class DistributeTranspiler:
             trainer_id: number of this trainer, from 0. program, startup_program: the default ones if None.
             pservers: addresses of the servers, `ip:port`, with commas between.
             trainers: how many trainers; in nccl2 and collective modes their addresses, with commas between.
-            sync_mode: trainers wait for each other. Servers do as `config.sync_mode` says; give both.
+            sync_mode: trainers wait for each other, and servers apply the mean of their gradients; else servers apply
+                each gradient as it comes. Give `config.sync_mode`, too.
             current_endpoint: in nccl2 and collective modes the address of this process.
 
         Raises:
@@ -161,23 +162,25 @@ class DistributeTranspiler:
         endpoints = require_endpoints("pservers", pservers)
         self._origin, self._origin_startup = main.clone(), startup.clone()
         layout = laid_out(main, self.config, endpoints, trainer_id, trainers, waits)
+        if self.config.enable_dc_asgd and layout.adds_up:
+            raise InvalidForm("DistributeTranspilerConfig.enable_dc_asgd=True needs sync_mode=False")
         require_initialised(startup, layout)
         require_gradients_together(main.global_block(), layout)
         self._layout, self._main, self._startup, self._is_trimmed = layout, main, startup, False
         main.attributes[SERVED] = startup.attributes[SERVED] = self._fingerprint = fingerprint(main, layout)
         if waits != self.config.sync_mode and not self.config.half_async:
             tell(
-                f"DistributeTranspiler: trainers {'wait' if waits else 'do not wait'} for each other "
-                f"(transpile(sync_mode={waits})), servers {'do' if self.config.sync_mode else 'do not'} "
-                f"(DistributeTranspilerConfig.sync_mode={self.config.sync_mode}); set both"
+                f"DistributeTranspiler: trainers {'wait' if waits else 'do not wait'} for each other, as "
+                f"transpile(sync_mode={waits}) says; DistributeTranspilerConfig.sync_mode={self.config.sync_mode} says "
+                "otherwise; set both"
             )
         if layout.mode == GEO:
             push_changes(main, layout)
             begin_with_servers(startup, layout)
             return
         exchange_with_servers(main, layout)
-        if layout.mode != SYNC and counts_steps(self._origin.global_block()):
-            begin_counters(startup, trainers)
+        if not layout.waits and counts_steps(self._origin.global_block()):
+            begin_counters(startup, layout)
         pull_at_start(startup, layout)
 
     def get_trainer_program(self, wait_port: bool = True) -> Program:

@@ -10,9 +10,10 @@ from workbench.errors import InvalidArgument
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
-from workbench.framework.program.roles import ROLE_VAR
+from workbench.framework.program.roles import ROLE, ROLE_VAR
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.ops.index.embedding import LOOKUP_TABLE
+from workbench.ops.math.reductions.accumulate import INCREMENT
 from workbench.parallel.transpiler.server_mode.fingerprint import ATTRIBUTE as FINGERPRINT
 
 SYNC, ASYNC, HALF_ASYNC, GEO = range(4)
@@ -27,7 +28,10 @@ class Duty:
     """What a server is there for, read from its `listen_and_serv`.
 
     Attributes:
-        endpoint: where it listens. trainers: how many there are. mode: SYNC, ASYNC, HALF_ASYNC or GEO.
+        endpoint: where it listens. trainers: how many there are.
+        mode: what `listen_and_serv` names: SYNC, ASYNC, HALF_ASYNC or GEO.
+        adds_up: steps are those of all trainers, whose gradients are added up; else each gradient is applied as it
+            comes.
         blocks: of each gradient, by its name without a trainer's suffix, the block it is for.
         schedule: the block of the learning rate, None without a schedule.
         tables: of each sparse gradient the parameter.
@@ -40,6 +44,7 @@ class Duty:
     endpoint: str
     trainers: int
     mode: int
+    adds_up: bool
     blocks: dict[str, Block]
     schedule: Block | None
     tables: dict[str, str]
@@ -62,7 +67,7 @@ class Duty:
     def incoming(self, gradient: str, trainer: int) -> str:
         """The variable in which the block of a gradient finds the part of one trainer."""
         own = f"{gradient}{_OF_TRAINER}{trainer}"
-        return own if self.mode == SYNC and _reads(self.blocks[gradient], own) else gradient
+        return own if self.adds_up and _reads(self.blocks[gradient], own) else gradient
 
     def spec_of(self, gradient: str) -> Spec:
         """Shape and dtype of a gradient: those of the parameter, or the block of one, that it is for."""
@@ -106,6 +111,7 @@ def duty_of(program: Program, op: Operator) -> Duty:
         attrs["endpoint"],
         attrs["Fanin"],
         int(attrs["distributed_mode"]),
+        _adds_up(op, blocks, schedule),
         blocks,
         schedule,
         tables,
@@ -113,6 +119,17 @@ def duty_of(program: Program, op: Operator) -> Duty:
         frozenset(program.lr_schedulers),
         program.attributes.get(FINGERPRINT, ""),
     )
+
+
+def _adds_up(op: Operator, blocks: Iterable[str], schedule: Block | None) -> bool:
+    """Whether a step takes the gradients of all trainers: where it does, they come under the names of the trainers.
+
+    One trainer's gradients bear no name of it; there, what counts is who counts the steps.
+    """
+    if op.attr("Fanin") > 1:
+        return any(f"{gradient}{_OF_TRAINER}0" in op.input("X") for gradient in blocks)
+    counts = schedule is not None and any(one.record is INCREMENT for one in schedule.ops)
+    return counts or op.attr("distributed_mode") == SYNC
 
 
 def _reads(block: Block, name: str) -> bool:
@@ -157,7 +174,9 @@ def updates(
         _add_rows(program, duty, gradient, stays)
     for block in blocks:
         for op in block.ops:
-            if not op.output_arg_names or not {*sparse}.issuperset(op.output_arg_names):
+            if duty.adds_up and LR_COUNTER in op.output_arg_names:
+                _count(program, op, stays)
+            elif not op.output_arg_names or not {*sparse}.issuperset(op.output_arg_names):
                 _add(program, op, stays)  # the sum and the mean of rows are there already
     return program
 
@@ -168,6 +187,14 @@ def _add(program: Program, op: Operator, stays: set[str]) -> None:
         _declare(program, op.block, name, stays)
     attrs = {name: value for name, value in op.attrs.items() if name != ROLE_VAR}  # it names variables of trainers
     here.ops.append(Operator(here, op.type, dict(op.inputs), dict(op.outputs), attrs, op.site))
+
+
+def _count(program: Program, op: Operator, stays: set[str]) -> None:
+    """One step more: of all trainers together, also where each of them tells of its own, which `op` adds up."""
+    here = program.global_block()
+    _declare(program, op.block, LR_COUNTER, stays)
+    attrs = INCREMENT.complete({"step": 1.0}) | {ROLE: op.role}
+    here.ops.append(Operator(here, INCREMENT.type, {"X": [LR_COUNTER]}, {"Out": [LR_COUNTER]}, attrs, op.site))
 
 
 def _declare(program: Program, block: Block, name: str, stays: set[str]) -> None:

@@ -16,7 +16,7 @@ from workbench.checkpoint.files import write_tensors
 from workbench.checkpoint.parts import part_of
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, PreconditionNotMet, one_of
 from workbench.framework.values.rows import Rows
-from workbench.parallel.servers.serving.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, SYNC, Duty
+from workbench.parallel.servers.serving.blocks import LR_COUNTER, ROW_NUMBERS, ROW_VALUES, Duty
 from workbench.parallel.servers.serving.changes import RowChanges
 from workbench.parallel.servers.serving.members import TrainerMembers
 from workbench.parallel.servers.serving.values import Values
@@ -65,7 +65,7 @@ class ParameterServer:
         keeper: of its checkpoint, None if there is none.
 
     Attributes:
-        round: how many steps of all trainers (SYNC), or of any of them, were applied.
+        round: how many steps of all trainers (where their gradients are added up), or of any of them, were applied.
         pushed, pulled: bytes of gradients that were taken, and of parameters that were given.
     """
 
@@ -200,7 +200,7 @@ class ParameterServer:
 
     def _next(self, trainer: int) -> int:
         """The number of the next step of a trainer: a smaller one was taken already."""
-        return self.round if self.duty.mode == SYNC else self.members.applied[trainer]
+        return self.round if self.duty.adds_up else self.members.applied[trainer]
 
     def _step(self, request: Question, trainer: int) -> None:
         frame = request.frame
@@ -213,7 +213,7 @@ class ParameterServer:
         if sequence < self._next(trainer):
             self._give(request, trainer, names)  # its gradients were applied: the answer was lost
             return
-        if self.duty.mode != SYNC:
+        if not self.duty.adds_up:
             self._apply(self._read(frame.arrays), trainer)
             self._finish(request, trainer, names)
             return

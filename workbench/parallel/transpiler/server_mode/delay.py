@@ -10,8 +10,8 @@ from workbench.parallel.transpiler.server_mode.layout import Shard
 TRAINER_ID = "@TRAINER_ID@"
 
 
-def corrected(block: Block, shard: Shard, trainers: int) -> str:
-    """Append `g + g * g * (p - what its trainer had)`; the name of that.
+def corrected(block: Block, shard: Shard, gradient: str, trainers: int) -> str:
+    """Append `g + g * g * (p - what its trainer had)`, g as it comes to the update; the name of that.
 
     What each trainer had is kept under `<parameter>.trainer_<i>_bak`; the server sets `@TRAINER_ID@`.
     """
@@ -23,7 +23,6 @@ def corrected(block: Block, shard: Shard, trainers: int) -> str:
     block.create_var(TRAINER_ID, [1], "int64", stop_gradient=True)
     had = block.create_var(f"{shard.parameter}.local_bak", shape, dtype, stop_gradient=True).name
     block.append_op(REF_BY_TRAINER_ID.type, {"X": kept, "TrainerId": TRAINER_ID}, {"Out": had})
-    gradient = shard.gradient
     gone = _result(block, SUB.type, shard.parameter, had)
     once = _result(block, MUL.type, gone, gradient)
     twice = _result(block, MUL.type, once, gradient)

@@ -86,7 +86,8 @@ class Layout:
         served: the parameters in the order of their updates. endpoints: the servers.
         dealt: their names in the order in which they were dealt to the servers.
         trainer, trainers: which one this is, of how many.
-        mode: how servers take gradients: SYNC, ASYNC, HALF_ASYNC or GEO, the numbers that Paddle 1.8.5 writes.
+        mode: what the program of a server says of how it takes gradients, as Paddle 1.8.5 writes it by
+            `config.sync_mode`: SYNC, ASYNC, HALF_ASYNC or GEO. Beside GEO, `adds_up` decides.
         waits: whether trainers meet at barriers (`transpile(sync_mode=)`).
     """
 
@@ -100,9 +101,15 @@ class Layout:
     config: DistributeTranspilerConfig
 
     @property
+    def adds_up(self) -> bool:
+        """Whether a server waits for the gradients of all trainers and applies their mean; else each as it comes."""
+        is_alone = self.trainers == 1 and self.mode == SYNC
+        return self.waits or self.config.completely_not_async or is_alone
+
+    @property
     def is_suffixed(self) -> bool:
         """Whether a gradient bears the number of its trainer on its way (T-4): if a server adds up several."""
-        return self.trainers > 1 and (self.waits or self.config.completely_not_async)
+        return self.trainers > 1 and self.adds_up
 
     def sent(self, name: str, trainer: int | None = None) -> str:
         """What a gradient, or a block of one, is called on its way."""

@@ -1,8 +1,9 @@
 """Learning rates that servers compute, and what trainers tell them for that.
 
-Schedules of 1.x are operators of role LRSched; they go to the servers (T-7). Where servers apply each gradient as it
-comes, steps are counted by the trainers, who each tell all servers of every step they make (T-5). Schedules of 2.x are
-objects that the user's program moves on by `step()`; so the first trainer sends the rate itself.
+Schedules of 1.x are operators of role LRSched; they go to the servers (T-7). Where trainers do not wait for each other
+(`transpile(sync_mode=False)`), each tells all servers of every step it makes (T-5), and the schedule follows the sum of
+these steps; a server that adds up the gradients of all trainers counts those as one step. Schedules of 2.x are objects
+that the user's program moves on by `step()`; so the first trainer sends the rate itself.
 """
 
 from __future__ import annotations
@@ -65,11 +66,15 @@ def send_scheduled_rates(exchange: ServerOperators, layout: Layout) -> list[str]
     return [exchange.send(end, [name], layout.endpoints, (), use_send_handler=False) for name in names]
 
 
-def begin_counters(startup: Program, trainers: int) -> None:
-    """Have a startup program make the counters of the trainers, as 1.8.5 does: 1 each, their sum begins one lower."""
+def begin_counters(startup: Program, layout: Layout) -> None:
+    """Have a startup program make the counters of the trainers, as 1.8.5 does: 1 each, their sum begins one lower.
+
+    A server that adds up the gradients of all trainers counts such steps itself, from where the schedule begins.
+    """
     block = startup.global_block()
     (begin,) = [op for op in block.ops if COUNTER in op.output_arg_names]
-    begin.set_attr("value", begin.attr("value") - 1)
-    for name in declare_counters(block, trainers):
+    if not layout.adds_up:
+        begin.set_attr("value", begin.attr("value") - 1)
+    for name in declare_counters(block, layout.trainers):
         attrs = {"shape": (1,), "value": 1.0, "dtype": block.vars[name].dtype}
         block.prepend_op(begin.type, outputs={"Out": name}, attrs=attrs)

@@ -16,10 +16,8 @@ from workbench.framework.values.spec import DENSE, ROWS
 from workbench.ops.distributed.servers import LISTEN_AND_SERV
 from workbench.ops.math.arithmetic import SCALE
 from workbench.ops.math.reductions.accumulate import SUM
-from workbench.ops.tensor.creation import FILL_CONSTANT
-from workbench.ops.update.gradient_clip import multiply_rows
 from workbench.parallel.transpiler.server_mode.delay import corrected
-from workbench.parallel.transpiler.server_mode.layout import GEO, SYNC, Layout, Served, Shard
+from workbench.parallel.transpiler.server_mode.layout import GEO, Layout, Served, Shard, is_update_operator
 from workbench.parallel.transpiler.server_mode.rate import COUNTER, counts_steps, declare_counters, schedule_of
 
 
@@ -65,7 +63,6 @@ class ServerProgram:
         self.incoming: dict[str, list[str]] = {}
         self.blocks: list[Block] = []
         self.block_of: dict[str, int] = {}
-        self.sums = layout.mode == SYNC and layout.trainers > 1
         schedule = self._schedule()
         owned = layout.of(endpoint)
         if any(not op.role_vars for op in _updates(self.origin)):
@@ -84,7 +81,7 @@ class ServerProgram:
         if not ops:
             return None
         block = self._open(0)
-        counts = self.layout.mode != SYNC and counts_steps(self.origin)
+        counts = not self.layout.waits and counts_steps(self.origin)
         for op in ops:
             for name in (*op.input_arg_names, *op.output_arg_names):
                 self._declare(name, self.home, persistable=True)
@@ -102,12 +99,15 @@ class ServerProgram:
         block = self._open(schedule.idx if schedule is not None else 0)
         self._take(block, one, shard)
         names = _Names(self, block, one, shard)
-        gradient = shard.gradient
-        if self.layout.config.enable_dc_asgd and not one.is_sparse:
-            gradient = corrected(block, shard, self.layout.trainers)
+        is_corrected = self.layout.config.enable_dc_asgd and not one.is_sparse
         for op in _updates(self.origin):
-            if op.role_vars and op.role_vars[0][0] == one.name:
-                self._copy(op, block, names, {one.gradient: gradient})
+            if not op.role_vars or op.role_vars[0][0] != one.name:
+                continue
+            instead = {}
+            if is_corrected and is_update_operator(op):  # as it decays and is clipped: the last thing before the update
+                (gradient,) = op.input("Grad")
+                instead = {gradient: corrected(block, shard, names[gradient], self.layout.trainers)}
+            self._copy(op, block, names, instead)
 
     def _update_together(self, owned: Sequence[tuple[Served, Shard]]) -> None:
         """One block for all parameters, of which every update needs all gradients, as clipping by their norm does."""
@@ -127,7 +127,7 @@ class ServerProgram:
         self._add(one.name, shard.parameter, shape, one, shard, one.dtype, persistable=True)
         self._add(one.gradient, shard.gradient, shape, one, shard, one.dtype, kind, persistable=True)
         self.block_of[shard.gradient] = block.idx
-        if not self.sums:
+        if not self.layout.is_suffixed:
             self.incoming.setdefault(one.name, []).append(shard.gradient)
             return
         parts = [f"{shard.gradient}.trainer_{i}" for i in range(self.layout.trainers)]
@@ -135,7 +135,8 @@ class ServerProgram:
             self.home.create_var(name, shape, one.dtype, kind, stop_gradient=True)
         self.incoming.setdefault(one.name, []).extend(parts)
         block.append_op(SUM.type, {"X": parts}, {"Out": shard.gradient})
-        _average(block, shard.gradient, self.layout.trainers, one.is_sparse)
+        share = {"scale": 1.0 / self.layout.trainers}
+        block.append_op(SCALE.type, {"X": shard.gradient}, {"Out": shard.gradient}, share)
 
     def _copy(self, op: Operator, block: Block, names: _Names, instead: dict[str, str]) -> None:
         attrs = dict(op.attrs)
@@ -246,26 +247,14 @@ def require_gradients_together(block: Block, layout: Layout) -> None:
         Unimplemented: it is not.
     """
     op = next((op for op in _updates(block) if not op.role_vars), None)
-    if op is None or layout.mode == GEO or (len(layout.endpoints) == 1 and layout.mode == SYNC):
+    if op is None or layout.mode == GEO or (len(layout.endpoints) == 1 and layout.adds_up):
         return
     raise Unimplemented(
         f"op {op.type!r} at {op.site} needs the gradients of all parameters, as clipping by their global norm "
         "does, and no server has all of them at once\n"
         "  expected: one server and sync_mode=True, or a clip by value"
-        f"\n  got:      {len(layout.endpoints)} servers, sync_mode={layout.mode == SYNC}"
+        f"\n  got:      {len(layout.endpoints)} servers, sync_mode={layout.adds_up}"
     )
-
-
-def _average(block: Block, gradient: str, trainers: int, is_sparse: bool) -> None:
-    """Divide a sum by the number of trainers; of rows, `scale` takes none here."""
-    if not is_sparse:
-        block.append_op(SCALE.type, {"X": gradient}, {"Out": gradient}, {"scale": 1.0 / trainers})
-        return
-    dtype = block.var_recursive(gradient).dtype
-    factor = block.create_var(f"{gradient}.share", [1], dtype, stop_gradient=True).name
-    attrs = {"shape": (1,), "value": 1.0 / trainers, "dtype": dtype}
-    block.append_op(FILL_CONSTANT.type, outputs={"Out": factor}, attrs=attrs)
-    block.append_op(multiply_rows.type, {"X": gradient, "Factor": factor}, {"Out": gradient})
 
 
 def _updates(block: Block) -> list[Operator]:

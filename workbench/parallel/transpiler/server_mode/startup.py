@@ -59,7 +59,7 @@ def server_startup(startup: Program, server: ServerProgram) -> Program:
     program = _initialised(startup, server.program, server.kept)
     block = program.global_block()
     if f"{COUNTER}.trainer_0" in block.vars:
-        begin_counters(program, layout.trainers)
+        begin_counters(program, layout)
     for one, shard in layout.of(server.endpoint) if layout.config.enable_dc_asgd else ():
         for i in range(layout.trainers if not one.is_sparse else 0):
             block.append_op(ASSIGN.type, {"X": shard.parameter}, {"Out": f"{shard.parameter}.trainer_{i}_bak"})

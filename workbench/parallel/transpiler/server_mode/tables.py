@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.framework.op.record import grad_slot
 from workbench.framework.program.block import Block
 from workbench.framework.program.operator import Operator
-from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE, DISTRIBUTED_LOOKUP_TABLE_GRAD
+from workbench.ops.distributed.tables import DISTRIBUTED_LOOKUP_TABLE
 from workbench.ops.index.composed.labelled import LOOKUPS
 from workbench.parallel.transpiler.server_mode.layout import Layout, Served
 
 
 def pull_rows(block: Block, table: Served, layout: Layout) -> None:
-    """Have look-ups of a table pull the rows they read.
-
-    Their backward stays what it is in Paddle, but that it takes the height of the table from an attribute: there,
-    too, the table itself is only named.
-    """
+    """Have look-ups of a table pull the rows they read; their backward stays what it is."""
     for place, op in enumerate(block.ops):
         if table.name not in op.input_arg_names:
             continue
         if op.record in LOOKUPS:
             block.ops[place] = _pulling(block, op, table, layout)
-        elif op.record.forward_of in LOOKUPS:
-            block.ops[place] = _backward(block, op, table)
     block.program.touch()
 
 
@@ -39,17 +32,3 @@ def _pulling(block: Block, op: Operator, table: Served, layout: Layout) -> Opera
     }
     ins = {"Ids": op.input("Ids"), "W": op.input("W")}
     return block.make_op(DISTRIBUTED_LOOKUP_TABLE.type, ins, {"Outputs": op.output("Out")}, attrs)
-
-
-def _backward(block: Block, op: Operator, table: Served) -> Operator:
-    assert op.record.forward_of is not None
-    attrs = {
-        "padding_idx": op.attr("padding_idx"),
-        "height": table.shape[0],
-        "lookup_table_version": op.record.forward_of.type,
-        "op_role": op.role,
-    }
-    if op.role_vars:
-        attrs["op_role_var"] = op.attr("op_role_var")
-    ins = {slot: op.input(slot) for slot in ("W", "Ids", grad_slot("Out"))}
-    return block.make_op(DISTRIBUTED_LOOKUP_TABLE_GRAD.type, ins, {grad_slot("W"): op.output(grad_slot("W"))}, attrs)

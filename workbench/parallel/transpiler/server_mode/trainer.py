@@ -12,7 +12,7 @@ from workbench.framework.values.spec import DENSE, ROWS
 from workbench.ops.distributed.servers import SPLIT_BYREF
 from workbench.ops.distributed.tables import SPLIT_SELECTED_ROWS
 from workbench.parallel.transpiler.server_mode.control import DIST, ServerOperators
-from workbench.parallel.transpiler.server_mode.layout import SYNC, Layout, Served
+from workbench.parallel.transpiler.server_mode.layout import Layout, Served
 from workbench.parallel.transpiler.server_mode.rate import send_counter, send_scheduled_rates
 from workbench.parallel.transpiler.server_mode.tables import pull_rows
 
@@ -29,7 +29,7 @@ def exchange_with_servers(program: Program, layout: Layout) -> None:
             pull_rows(block, one, layout)
     controls = {one.name: _push(exchange, one, layout) for one in layout.served}
     sent = [controls[name] for name in layout.dealt]
-    if layout.mode != SYNC:
+    if not layout.waits:
         sent += send_counter(exchange, layout)
     sent += send_scheduled_rates(exchange, layout)
     barrier = _meet(exchange, sent, layout)
@@ -38,7 +38,7 @@ def exchange_with_servers(program: Program, layout: Layout) -> None:
         exchange.fetch_barrier([barrier], pulled, layout.endpoints)
     if not layout.config.runtime_split_send_recv:
         join_blocks(exchange, layout, DIST)
-    if layout.config.half_async and layout.mode != SYNC:
+    if layout.config.half_async and not layout.adds_up:
         program.attributes[IN_BACKGROUND] = True
 
 
@@ -66,8 +66,9 @@ def _push(exchange: ServerOperators, one: Served, layout: Layout) -> str:
 
 
 def _meet(exchange: ServerOperators, sent: list[str], layout: Layout) -> str:
-    if layout.waits or layout.config.half_async:
-        return exchange.send_barrier(sent, layout.endpoints, layout.config.half_async)
+    config = layout.config
+    if layout.waits or (config.runtime_split_send_recv and config.half_async):
+        return exchange.send_barrier(sent, layout.endpoints, not layout.waits)
     return ""
 
 
