@@ -10,79 +10,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
-BATCH = 250  # mutants of a process
-PATIENCE = 120.0  # seconds for a mutant
+from tests.fuzz.batches import run_batches
+
 WORKER = [sys.executable, "-m", "tests.fuzz.both"]
 WRONG = ("CRASH", "HANG", "DISAGREE", "UNCLEAR")
 
 
-def run_batch(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
-    """What became of mutants, in order; whoever ends the process is told, and another process goes on behind it."""
-    end = first + count
-    while first < end:
-        for line in _lines(seed, first, end - first):
-            yield line
-            first = line["index"] + 1
-
-
-def _lines(seed: int, first: int, count: int) -> Iterator[dict[str, Any]]:
-    """Up to all of them from one process."""
-    command = [*WORKER, str(seed), str(first), str(count)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        errors: list[str] = []
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(lambda: errors.extend(process.stderr or ()))
-            done, hung = first, []
-            clock = _clock(process, hung, 2 * PATIENCE)
-            for text in process.stdout:
-                clock.cancel()
-                clock = _clock(process, hung, PATIENCE)
-                line = json.loads(text)
-                if "verdict" in line:
-                    done = line["index"] + 1
-                    yield line
-            clock.cancel()
-            status = process.wait(PATIENCE)
-        if done < first + count:
-            details = f"exit status {status}\n" + "".join(errors)[-3000:]
-            yield {"index": done, "verdict": "HANG" if hung else "CRASH", "done": [], "details": details}
-
-
-def _clock(process: subprocess.Popen[str], hung: list[bool], patience: float) -> Timer:
-    def end() -> None:
-        hung.append(True)
-        process.kill()
-
-    clock = Timer(patience, end)
-    clock.daemon = True
-    clock.start()
-    return clock
-
-
 def run_all(seed: int, first: int, count: int, processes: int, folder: Path | None) -> Counter[str]:
     """How many mutants came to which end; those that are wrong are written down in the folder and told."""
-    starts = range(first, first + count, BATCH)
     counts: Counter[str] = Counter()
-    with ThreadPoolExecutor(processes) as pool:
-        batches = pool.map(lambda at: list(run_batch(seed, at, min(BATCH, first + count - at))), starts)
-        for batch in batches:
-            for line in batch:
-                counts[line["verdict"]] += 1
-                if line["verdict"] in WRONG:
-                    _note(seed, line, folder)
+    for line in run_batches(WORKER, seed, first, count, processes):
+        counts[line["verdict"]] += 1
+        if line["verdict"] in WRONG:
+            _note(seed, line, folder)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""A mutant that ends its process, or never ends, is told with its number; those behind it are run all the same."""
+"""A case that ends its process, or never ends, is told with its number; those behind it are run all the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz import programs
+from tests.fuzz import batches
 
 WORKER = """
 import json, os, sys, time
@@ -26,8 +26,8 @@ for i in range(first, first + count):
 @pytest.mark.processes
 def test_the_rest_goes_on(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "worker.py").write_text(WORKER)
-    monkeypatch.setattr(programs, "WORKER", [sys.executable, str(tmp_path / "worker.py")])
-    monkeypatch.setattr(programs, "PATIENCE", 3.0)
-    verdicts = [(line["index"], line["verdict"]) for line in programs.run_batch(0, 0, 8)]
+    monkeypatch.setattr(batches, "PATIENCE", 3.0)
+    worker = [sys.executable, str(tmp_path / "worker.py")]
+    verdicts = [(line["index"], line["verdict"]) for line in batches.run_batch(worker, 0, 0, 8)]
     wrong = {3: "CRASH", 5: "HANG"}
     assert verdicts == [(i, wrong.get(i, "equal")) for i in range(8)]
