@@ -82,20 +82,24 @@ class ProgramMagics(Magics):
     @argument("--loss", metavar="NAME", help="of a Layer: function of its output and the label, as in F.cross_entropy")
     @argument("--optimizer", metavar="NAME", help="of a Layer: the optimizer, made with its parameters")
     @argument("--stop-on-nan", action="store_true", help="end at the first NaN, in front of the step that makes it")
+    @argument("--fresh", action="store_true", help="start over: every value anew, schedules at the first step")
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
     def train(self, line: str) -> Run:
         """Train a program, or a Layer, and wait for the end.
 
         Interrupting stops it after the step in progress, and ends the cell. Parameters without a value are initialised
-        first. The result is the run: `run = %train net loader`. The steps of a Layer are recorded, as by jit.capture;
-        --fetch takes functions of its output and the label. Of a step function --fetch names what it returns; for
-        --valid it comes from a function that returns (step, layer, evaluate), see `cluster.train`.
+        first; of a program whose cell was changed and run again, what has another shape, initializer or optimizer is
+        made anew, the rest goes on, and a line says which. The result is the run: `run = %train net loader`. The steps
+        of a Layer are recorded, as by jit.capture; --fetch takes functions of its output and the label. Of a step
+        function --fetch names what it returns; for --valid it comes from a function that returns (step, layer,
+        evaluate), see `cluster.train`.
         """
         __tracebackhide__ = True
         args = parse(self.train, line)
         asked = Asked(
             args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
             args.monitor, args.mode, args.quiet, args.stop_on_nan, args.loss, args.optimizer, args.cluster,
+            args.fresh,
         )  # fmt: skip
         return train(self.session, args.name, args.loader, asked)

@@ -86,6 +86,7 @@ class LayerBuilder:
         if shared_parameter(self.startup.global_block(), name, spec) is None:
             in_startup = _add_parameter(self.startup.global_block(), name, spec, attr)
             initializer(in_startup, self.startup.global_block())
+        self.main.filled_by(self.startup)
         return _add_parameter(self.main.global_block(), name, spec, attr)
 
     def _known(self, name: str, shape: Sequence[int]) -> Shape:
@@ -181,6 +182,7 @@ def global_variable(
         AlreadyExists: one of the blocks has that name.
     """
     variable = block.create_var(name, shape, dtype, persistable=True, stop_gradient=True)
+    block.program.filled_by(startup.program)
     initializer(startup.create_var(name, shape, dtype, persistable=True, stop_gradient=True), startup)
     return variable
 

@@ -30,7 +30,7 @@ from workbench.framework.values.rows import dense
 from workbench.framework.values.spec import spec_of
 from workbench.graph.loss import perhaps
 from workbench.runtime.servers.standing import applied, exchanges_of
-from workbench.runtime.storage.ownership import owner_of
+from workbench.runtime.storage.ownership import initial_values_of, owner_of
 from workbench.runtime.storage.scope import Scope, ScopeVariable
 from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import in_one_call
@@ -159,12 +159,14 @@ class InterpretedStep:
         new: dict[str, ScopeVariable] = {}
         initialises = self.prepared.initialises
         owner = owner_of(self.prepared.program) if initialises else None
+        initial = initial_values_of(self.prepared.program) if initialises else {}
         calls: list[Callable[[], Any]] = [partial(self.scope.root.vars.update, new)]
         for name, value in staged.items():
             target = self.scope.find_var(name) or new.setdefault(name, ScopeVariable(name))
             calls += target.tensor.setting(value)
             if name in initialises:
                 calls.append(partial(setattr, target, "owner", owner))
+                calls.append(partial(setattr, target, "initial", initial.get(name)))
         return [*calls, *applied(exchanges_of(self.prepared.program))]
 
     def _load(self, feed: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from workbench.executors.api.executor import Executor
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.experiments.run import Run
 from workbench.experiments.training.loops.batches import feed_names, feed_of
+from workbench.experiments.training.loops.initialising import rates_of
 from workbench.experiments.training.train import labels_of, train
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -111,7 +112,7 @@ class Setup:
         self._set_rates(program, scope)
         executor = self._executor(program, scope)
         run = train(
-            program, self.loader(), self.steps, self.epochs, self.fetch, executor=executor, scope=scope,
+            program, self.loader(), self.steps, self.epochs, self.fetch, startup, executor, scope,
             on_step=on_step, name=self.name or self.program.name, valid=self.valid_loader(),
             valid_every=self.valid_every, stop_on_nan=self.stop_on_nan, **options,
         )  # fmt: skip
@@ -200,11 +201,6 @@ def setup(
 ) -> Setup:
     """A Setup; `settings` as in `Setup.with_`."""
     return Setup(program, startup, data, labels_of(fetch, "a setup")).with_(**settings)
-
-
-def rates_of(program: Program) -> list[str]:
-    """The variables that hold learning rates."""
-    return list(dict.fromkeys(n for op in program.all_ops() for n in op.inputs.get("LearningRate", ())))
 
 
 def _checked(kind: type[Options], name: str, value: Any) -> Any:

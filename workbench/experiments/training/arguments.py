@@ -40,12 +40,14 @@ def check_choices(steps: Any, epochs: Any, lr_step: Any, valid: Any, valid_every
         raise InvalidArgument(f"train takes 'step', 'epoch' or 'never' as lr_step, got {lr_step!r}")
 
 
-def refuse_for_layers(**arguments: Any) -> None:
+def refuse_for_layers(fresh: bool, **arguments: Any) -> None:
     """Refuse what only a program is trained with.
 
     Raises:
-        InvalidArgument: one of the arguments is not None.
+        InvalidArgument: to start over, or one of the arguments is not None.
     """
+    if fresh:
+        raise InvalidArgument("a Layer is not started over here; make it, and its optimizer, again")
     for what, given in arguments.items():
         if given is not None:
             raise InvalidArgument(f"train takes no {what} for a Layer, whose parameters are in this process")

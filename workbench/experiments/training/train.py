@@ -28,6 +28,7 @@ from workbench.experiments.training.arguments import (
 from workbench.experiments.training.layers.layer_parts import of_layer, require_recorded
 from workbench.experiments.training.loops import begun
 from workbench.experiments.training.loops.batches import is_one_shot, length_of, require_batches
+from workbench.experiments.training.loops.initialising import initialise
 from workbench.experiments.training.loops.loop import Parts, TrainingLoop
 from workbench.experiments.training.loops.pipelined import PipelinedLoop
 from workbench.experiments.training.loops.progress import Bar, bar_of
@@ -76,6 +77,7 @@ def train(
     elastic: bool = False,
     loss: Callable[..., Any] | None = None,
     optimizer: Optimizer | None = None,
+    fresh: bool = False,
 ) -> Run:
     """Train a program, or a layer of dynamic mode, on a background thread; returns at once.
 
@@ -93,7 +95,9 @@ def train(
         fetch: what to record of every step: Variables or names, or {label: Variable}; by default the program's loss,
             as `loss`, if it has a backward pass. An empty list records nothing. For a Layer what is recorded besides
             the loss: {label: function of outputs and label}.
-        startup: gives the variables it initialises, where they have no value yet, their first one.
+        startup: gives variables without a value their first one; by default the startup program that the parameters
+            were declared with. What has a value keeps it, also when the program was built anew, unless its shape,
+            dtype, initializer or the type of its optimizer is another one: then it is made anew, and a line says so.
         executor: `Executor(CPUPlace())` by default; a ParallelExecutor or a CompiledProgram of
             the program trains on several devices.
         scope: where the parameters are; that executor's own, or `global_scope()` of the caller by default.
@@ -124,6 +128,7 @@ def train(
             `every_n_train_steps=1` nothing that was applied is lost. At a first start it changes nothing.
         loss: of a Layer: a function of what it returns and the label, such as `nn.CrossEntropyLoss()`.
         optimizer: of a Layer, made with its parameters.
+        fresh: start over: make all values that the startup program gives anew, and begin schedules at their first step.
 
     Returns:
         the running Run; `run.wait()` waits for its end.
@@ -160,10 +165,11 @@ def train(
         epochs = 1 if is_one_shot(loader) else DEFAULT_EPOCHS
     total = _total(loader, steps, epochs)
     if isinstance(program, Layer):
-        refuse_for_layers(startup=startup, executor=executor, cluster=cluster, scope=scope)
+        refuse_for_layers(fresh, startup=startup, executor=executor, cluster=cluster, scope=scope)
         parts = of_layer(program, loader, loss, optimizer, fetch, devices, valid, name or type(program).__name__)
     else:
         refuse_for_programs(loss, optimizer)
+        startup = program.startup if startup is None else startup
         by = executor if cluster is None else on_cluster(executor, program, cluster, devices)
         parts = _of_program(program, loader, fetch, by, devices, scope, valid)
     check_parts(parts, lr_step)
@@ -182,7 +188,7 @@ def train(
 
     restorable = None if checkpoint is None else read_checkpoint(loop, checkpoint)
     if startup is not None:
-        loop.initialise(startup)
+        initialise(parts.program, startup, runner, parts.scope, fresh)
     asked = {"steps": steps, "epochs": epochs, "fetch": list(parts.labels), "lr_step": lr_step}
     asked |= {"stop_on_nan": True} if stop_on_nan else {}
     recorded = None if file is None else _settings_of(parts, restorable, asked, own)

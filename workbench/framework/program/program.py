@@ -43,6 +43,8 @@ class Program:
             until it has one. The startup program sets it to 0.
         lr_schedulers: `{learning-rate variable: scheduler}`; an executor writes the current rate before a run.
         streams: how many random ops have got a stream (see `next_stream`).
+        startup: the startup program that fills its parameters and states; None if it has none, or was read from a file.
+        family: name of the program this one is a copy of (a copy of a copy: of the first), "" if it is no copy.
         attributes: what layers above keep with the program; plain values and registered objects are saved with it.
         op_role, op_role_var: given to the operators appended from now on; see `role_guard`.
 
@@ -69,6 +71,8 @@ class Program:
         self.rng_step = ""
         self.lr_schedulers: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
+        self.startup: Program | None = None
+        self.family = ""
 
     # Blocks
 
@@ -132,6 +136,15 @@ class Program:
             yield
         finally:
             self.op_role, self.op_role_var = old
+
+    def filled_by(self, startup: Program) -> None:
+        """Note which startup program fills the parameters and states; the first one stays."""
+        if self.startup is None and startup is not self:
+            self.startup = startup
+
+    def belongs_to(self, startup: Program) -> None:
+        """Have this startup program, whichever it was before."""
+        self.startup = startup
 
     def touch(self) -> None:
         """Note a change."""
@@ -224,6 +237,7 @@ class Program:
         copied.blocks = list(copied_blocks.values())
         known = copied.global_block().vars
         copied.name, copied.origin, copied.streams = self.name, self.origin, self.streams
+        copied.startup, copied.family = self.startup, self.family or self.name
         copied.random_seed = self.random_seed
         copied.rng_step = self.rng_step if self.rng_step in known else ""
         copied.attributes = copy_value(self.attributes, copied_blocks)

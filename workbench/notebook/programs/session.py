@@ -71,13 +71,11 @@ class Session:
 
     Attributes:
         shell: the IPython shell; its `user_ns` is where names are bound.
-        startups: the startup program that belongs to a main program.
         lineage: which programs are copies of which.
     """
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.startups: WeakKeyDictionary[Program, Program] = WeakKeyDictionary()
         self.lineage = Lineage()
 
     @property
@@ -120,14 +118,18 @@ class Session:
         Raises:
             UsageError: there is none.
         """
-        program = self.program(name)
-        startup = self.startups.get(program) or self.namespace.get(f"{name}_startup")
-        if isinstance(startup, Program):
+        startup = self.startup_known(self.program(name), name)
+        if startup is not None:
             return startup
         raise UsageError(
             f"the startup program of {name!r} is not known: it was not built by %%static_program, "
             f"and no program is called {name}_startup"
         )
+
+    def startup_known(self, program: Program, name: str) -> Program | None:
+        """The startup program that a program called `name` was built with, or one called `<name>_startup`."""
+        startup = program.startup or self.namespace.get(f"{name}_startup")
+        return startup if isinstance(startup, Program) else None
 
     def check(self, definition: Definition) -> None:
         """Refuse what could not be done, before anything is done.
@@ -174,7 +176,6 @@ class Session:
             if test is not None and definition.test:
                 test.name = definition.test
                 self.shell.push({definition.test: test})
-                self.startups[test] = startup
         return Built(main, startup, test, value)
 
     def _begin(self, definition: Definition) -> tuple[Program, Program, UniqueNameGenerator]:
@@ -192,7 +193,7 @@ class Session:
         main.name, startup.name = definition.name, definition.startup
         if definition.seed is not None:
             main.random_seed = startup.random_seed = definition.seed
-        self.startups[main] = startup
+        main.belongs_to(startup)
         self.shell.push({definition.name: main, definition.startup: startup})
         return main, startup, generator
 

@@ -38,6 +38,7 @@ class Asked:
         stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
         loss, optimizer: names of a Layer's, with dots where they are in something else.
         cluster: the name of a cluster, "" for the one that runs.
+        fresh: start over.
     """
 
     steps: int | None = None
@@ -54,6 +55,7 @@ class Asked:
     loss: str | None = None
     optimizer: str | None = None
     cluster: str | None = None
+    fresh: bool = False
 
     def check(self) -> None:
         """Refuse what makes no sense.
@@ -107,6 +109,7 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         valid_every=asked.valid_every,
         checkpoints=asked.kept(),
         stop_on_nan=asked.stop_on_nan,
+        fresh=asked.fresh,
         **options,
     )
     return _shown(session, asked, run)
@@ -119,6 +122,7 @@ def _begun_with_function(session: Session, name: str, loader: str, asked: Asked)
     for option, value in (
         ("--devices", asked.devices), ("--checkpoints", asked.checkpoints), ("--loss", asked.loss),
         ("--optimizer", asked.optimizer), ("--stop-on-nan", asked.stop_on_nan or None),
+        ("--fresh", asked.fresh or None),
     ):  # fmt: skip
         if value is not None:
             raise UsageError(f"{option} is of a program or a Layer; {name!r} is a function, which does that itself")
@@ -156,7 +160,7 @@ def _target(session: Session, name: str, asked: Asked) -> tuple[Program | Layer,
     if asked.loss is not None or asked.optimizer is not None:
         raise UsageError(f"--loss and --optimizer are of a Layer; the program {name!r} has its own, by minimize")
     variables = {label: _variable(session, program, label) for label in asked.fetch}
-    return program, {"fetch": variables or None, "startup": session.startups.get(program)}
+    return program, {"fetch": variables or None, "startup": session.startup_known(program, name)}
 
 
 def _of_layer(session: Session, name: str, asked: Asked) -> dict[str, Any]:

@@ -25,13 +25,32 @@ _FORK_PATIENCE = 2.0  # seconds
 class Owner(NamedTuple):
     """The program that initialised a variable: its `origin`, its name and where its first operator was built.
 
-    `program` gives the program itself as long as somebody keeps it.
+    `program` gives the program itself as long as somebody keeps it; `family` is the name of what it is a copy of.
     """
 
     origin: int
     name: str
     site: Site | None
     program: Callable[[], Any]
+    family: str = ""
+
+
+class InitialValue(NamedTuple):
+    """How a startup program makes the first value of a variable.
+
+    Attributes:
+        ops: type and attributes of the operators that it comes from; not where they stand, nor their random stream.
+        seed: of the program, 0 where nothing is drawn.
+        reads: the persistable variables that it is made of.
+        update: types of the update operators that keep it as their state, once a program that has some was trained.
+        schedule: what gives a learning rate its values, None if nothing does.
+    """
+
+    ops: tuple[tuple[str, dict[str, Any]], ...]
+    seed: int
+    reads: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    schedule: Any = None
 
 
 class ScopeVariable:
@@ -40,13 +59,15 @@ class ScopeVariable:
     Attributes:
         name: its name in the scope.
         owner: the startup program that gave it its first value; None if it was set or loaded.
+        initial: how that program made the value.
     """
 
-    __slots__ = ("name", "owner", "tensor")
+    __slots__ = ("initial", "name", "owner", "tensor")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.owner: Owner | None = None
+        self.initial: InitialValue | None = None
         self.tensor = LoDTensor()
 
     def get_tensor(self) -> LoDTensor:

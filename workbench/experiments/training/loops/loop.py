@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,8 +19,7 @@ from workbench.experiments.training.loops.position import Position
 from workbench.experiments.training.loops.validation import Validation
 from workbench.framework.program.program import Program
 from workbench.optimizer.lr import ReduceOnPlateau
-from workbench.runtime.storage.scope import Scope, ScopeVariable
-from workbench.runtime.undisturbed import undisturbed
+from workbench.runtime.storage.scope import Scope
 
 if TYPE_CHECKING:
     from workbench.experiments.first_nan import NaNGuard
@@ -96,27 +94,6 @@ class TrainingLoop:
     def length(self) -> int | None:
         """Number of batches of one pass, None if the loader does not tell."""
         return length_of(self.loader)
-
-    def initialise(self, startup: Program) -> None:
-        """Give what the startup program sets, and has no value yet, its first value; the rest keeps its own."""
-        names = [v.name for v in startup.persistables()]
-        missing = [n for n in names if not self._has_value(n)]
-        if not missing:
-            return
-        fresh = Scope()
-        self.executor.run(startup, feed=None, fetch_list=None, scope=fresh)
-        with self.scope.in_use():
-            undisturbed(partial(self._adopt, [fresh.vars[name] for name in missing if name in fresh.vars]))
-
-    def _adopt(self, variables: Sequence[ScopeVariable]) -> None:
-        for variable in variables:
-            target = self.scope.find_var(variable.name) or self.scope.root.var(variable.name)
-            target.tensor.take(variable.tensor.array)
-            target.owner = variable.owner
-
-    def _has_value(self, name: str) -> bool:
-        variable = self.scope.find_var(name)
-        return variable is not None and variable.tensor.initialized
 
     def position(self, run: Run) -> Position:
         """Where the run is, between two steps."""

@@ -236,7 +236,4 @@ def _names() -> Mapping[str, Any]:
 
 def _startup_of(program: Program, name: str) -> Program | None:
     session = current_session()
-    if session is None:
-        return None
-    startup = session.startups.get(program) or session.namespace.get(f"{name}_startup")
-    return startup if isinstance(startup, Program) else None
+    return program.startup if session is None else session.startup_known(program, name)
