@@ -62,6 +62,25 @@ class Faulty:
         return call
 
 
+def test_all_bytes_are_handed_to_the_disk_before_the_name_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, sync, replace = [], os.fsync, os.replace
+
+    def noted_sync(handle: int) -> None:
+        sizes.append(os.fstat(handle).st_size)
+        sync(handle)
+
+    def noted_replace(*paths: str) -> None:
+        assert sizes == [5], "the new file is on the disk, whole, before it takes the old one's name"
+        replace(*paths)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    replace_file(tmp_path / "x", [b"he", b"llo"])
+    assert (tmp_path / "x").read_bytes() == b"hello"
+
+
 @pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_a_fault_at_any_system_call_leaves_the_old_file_or_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException

@@ -104,7 +104,7 @@ def test_values_of_other_byte_order_and_kind(tmp_path: Path) -> None:
     [
         ({"w": np.array(["a"])}, "tensor 'w' has dtype <U1"),
         ({"w": np.array([None])}, "tensor 'w' has dtype object"),
-        ({"w": np.zeros(2, np.complex128)}, "complex128, which cannot be saved; dtypes are .*bfloat16"),
+        ({"w": np.zeros(2, np.complex128)}, "complex128, which cannot be saved; dtypes are bfloat16, bool, .*uint8"),
         ({"w": np.zeros(2, ml_dtypes.float8_e4m3fn)}, "float8_e4m3fn"),
         ({"w": np.zeros(2, [("a", "f4")])}, "cannot be saved"),
         ({3: np.zeros(2)}, "tensor names are strings, got 3"),
@@ -115,6 +115,15 @@ def test_values_of_other_byte_order_and_kind(tmp_path: Path) -> None:
 def test_tensors_that_cannot_be_saved(tmp_path: Path, tensors: dict[Any, Any], text: str) -> None:
     with pytest.raises(InvalidArgument, match=text):
         write_tensors(tmp_path / "x", tensors)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_and_metadata_that_no_reader_would_take_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.checkpoint.files._LARGEST_HEADER", 1000)
+    with pytest.raises(InvalidArgument, match="more than 1000 bytes"):
+        write_tensors(tmp_path / "x", {"w": np.zeros(2)}, {"note": "n" * 1000})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -95,6 +95,22 @@ def test_a_program_comes_back_as_a_layer(tmp_path: Path) -> None:
     assert all(np.array_equal(a.numpy(), b) for a, b in zip(results, expected, strict=True))
 
 
+def test_the_program_that_is_named_is_the_one_that_is_saved(tmp_path: Path) -> None:
+    main = static.Program()
+    with static_mode(), static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 2])
+        y = x * 2.0
+    other = main.clone()
+    other.global_block().ops[0].attrs["scale"] = 3.0
+    executor = static.Executor()
+    for path, chosen in (("own", {}), ("other", {"program": other})):
+        static.save_inference_model(tmp_path / path, [x], [y], executor, **chosen)
+    ones = np.ones((1, 2), np.float32)
+    for path, expected in (("own", 2.0), ("other", 3.0)):
+        program, _, fetches = static.load_inference_model(tmp_path / path, executor)
+        assert executor.run(program, feed={"x": ones}, fetch_list=fetches)[0].tolist() == [[expected] * 2]
+
+
 def test_without_a_specification_it_is_what_it_was_called_with(net: Net, images: Any, tmp_path: Path) -> None:
     wb.jit.to_static(net)
     with pytest.raises(PreconditionNotMet, match="pass input_spec, or call it once"):

@@ -174,4 +174,10 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "whoever comes to a late result first makes it; the order only keeps two threads from coming at once"),
     Equivalent("WorkerPool.run", "len(tasks) == 1", "False",
                "without workers the rest of it runs the task and waits for nobody"),
+    # Optimizers and checkpoints
+    Equivalent("ProgramStates.make_rate", "False", "True",
+               "the rate then takes the schedule it has already: whoever sets another one gives it to all rates"),
+    Equivalent("Restore._fits", "False", "True", "what does not fit is a problem as well, and a problem refuses all"),
+    Equivalent("Restore._fits", "False", "True",
+               "what does not fit is a problem as well, and a problem refuses all", number=1),
 )  # fmt: skip

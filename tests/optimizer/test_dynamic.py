@@ -167,6 +167,30 @@ def test_groups() -> None:
     assert values["c"][0] == pytest.approx(c - 0.1 * (0.9 * 2.0 + 1 + 0.5 * c))
 
 
+def test_states_are_in_the_order_of_the_names_whatever_the_order_of_the_parameters() -> None:
+    weights = [wb.create_parameter([2], "float32", name=name) for name in ("c", "a", "b")]
+    adam = optimizer.Adam(0.1, parameters=weights)
+    sum((w * w).sum() for w in weights).backward()
+    adam.step()
+    moments = [name[0] for name in adam.state_dict() if "moment1" in name]
+    assert moments == ["a", "b", "c"]
+
+
+def test_a_state_without_a_schedule_leaves_the_schedule_alone() -> None:
+    w = wb.create_parameter([2], "float32")
+    schedule = lr.StepDecay(0.5, step_size=1, gamma=0.1)
+    adam = optimizer.Adam(schedule, parameters=[w])
+    schedule.step()
+    adam.set_state_dict(optimizer.Adam(0.1, parameters=[w]).state_dict())
+    assert adam.get_lr() == pytest.approx(0.05)
+
+
+def test_parameters_of_both_modes_are_no_parameters_of_dynamic_mode() -> None:
+    mixed = optimizer.SGD(0.1, parameters=[wb.create_parameter([2], "float32"), "fc_0.w_0"])
+    with pytest.raises(PreconditionNotMet, match=r"SGD\.step\(\) works in dynamic mode only"):
+        mixed.step()
+
+
 def test_minimize_updates_from_the_gradients_there_are() -> None:
     weights = parameters({"w": np.array([1.0]), "frozen": np.array([1.0]), "unused": np.array([1.0])})
     weights["frozen"].stop_gradient = True

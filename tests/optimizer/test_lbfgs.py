@@ -105,6 +105,31 @@ def test_the_search_meets_both_conditions(first: float) -> None:
     assert line_search(rosen, rosen_der, start, direction)[0] is not None  # there is such a length
 
 
+def search_along(curve: np.polynomial.Polynomial, first: float) -> tuple[float, list[float]]:
+    """The length `strong_wolfe` chooses on a curve of one variable, and all lengths it tried."""
+    slope, tried = curve.deriv(), []
+
+    def at(length: float) -> tuple[float, np.ndarray]:
+        tried.append(length)
+        return curve(length), np.array([slope(length)])
+
+    step = strong_wolfe(at, np.array([1.0]), first, curve(0.0), np.array([slope(0.0)]), slope(0.0))
+    assert step.loss <= curve(0.0) + 1e-4 * step.length * slope(0.0)
+    assert abs(slope(step.length)) <= 0.9 * abs(slope(0.0))
+    return step.length, tried
+
+
+def test_the_search_reaches_a_distant_minimum() -> None:
+    length, tried = search_along(np.polynomial.Polynomial([1e4, -200.0, 1.0]), 0.01)  # (length - 100) ** 2
+    assert 1.0 < length < 200.0 and len(tried) > 2
+
+
+def test_the_search_stays_between_two_points_once_it_has_them() -> None:
+    curve = np.polynomial.Polynomial([-1.14, -0.54, -0.46, 1.66, -0.59, -1.36, 0.16])
+    _, tried = search_along(curve, 1.0)
+    assert len(tried) <= 12  # a length outside the interval makes it no smaller: the search would end at its limit, 25
+
+
 def test_wrong_input_is_named() -> None:
     w = parameter([1.0])
     with pytest.raises(InvalidType, match="a function that computes loss and gradients, got None"):
