@@ -222,3 +222,12 @@ def test_a_sparse_gradient_holds_the_rows_that_were_read(width: int) -> None:
     table.clear_grad()
     paddle.nn.functional.embedding(ids, table * 3, sparse=True).sum().backward()
     assert table.grad.numpy()[1].tolist() == [6.0] * width
+
+
+def test_parts_of_a_list_that_nobody_used_have_no_gradient() -> None:
+    x = paddle.to_tensor(np.arange(6.0, dtype=np.float32), stop_gradient=False)
+    first, _, third = paddle.split(x, 3)
+    (slope,) = paddle.grad((first * first).sum() + third.sum(), x, create_graph=True)
+    assert slope.numpy().tolist() == [0.0, 2.0, 0.0, 0.0, 1.0, 1.0]
+    (curve,) = paddle.grad(slope.sum(), x)
+    assert curve.numpy().tolist() == [2.0, 2.0, 0.0, 0.0, 0.0, 0.0]

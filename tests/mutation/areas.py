@@ -319,6 +319,8 @@ AREAS = (
             "tests/dygraph/test_varying.py",
             "tests/dygraph/test_gaps.py",
             "tests/dygraph/test_array_operands.py",
+            "tests/dygraph/test_cases_on_tape.py",
+            "tests/dygraph/test_second_derivatives_on_tape.py",
         ),
         24,
     ),
