@@ -96,7 +96,7 @@ def test_names_of_users_are_not_part_of_what_is_compiled(key: str) -> None:
         return loss
 
     given, before = wb.ones([1, 1]), layer.bias.item()
-    for count in (1, 2, 3):
+    for count in (1, 2, 3, 4):  # the next check is in front of the eighth run
         step(given)
         assert layer.bias.item() == pytest.approx(before - 0.5 * count)
     assert step.recorded.feed_if_unchanged([given])

@@ -74,6 +74,7 @@ class RecordedForward(RecordedStep):
             self.partition = partitioned(program, recorder.startup, list(passing.values()), inputs, names)
             program, self._passing = self.partition.forward, list(passing)
         super().__init__(recorder, program, names, outputs, surroundings, draws)
+        self.said = self.said._replace(program=concrete.main_program)
         if self.partition is not None:
             self._prepare_backward(recorder, self.partition)
 

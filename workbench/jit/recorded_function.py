@@ -8,7 +8,7 @@ import inspect
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from operator import is_
 from typing import Any, Self
@@ -17,6 +17,7 @@ from weakref import WeakSet
 import numpy as np
 
 from workbench.errors import PreconditionNotMet
+from workbench.framework import names
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.notice import tell
 from workbench.framework.op.recorder import current_recorder, recording
@@ -25,9 +26,11 @@ from workbench.framework.program.program import Program
 from workbench.framework.site import Site, caller
 from workbench.framework.values.random import count_steps_of, first_step
 from workbench.framework.values.spec import Spec
+from workbench.jit.branches.printing import printed_never
 from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.recordings import Recordings
+from workbench.jit.sameness import Recorded
 from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import Arguments, containers, entries
 from workbench.jit.values.captured_tensor import NeedsValue
@@ -101,6 +104,8 @@ class RecordedFunction:
 
     def _call(self, given: Arguments) -> Any:
         step = self._step(given)
+        if step.is_due:
+            step = self._checked(step, given)
         results = step.run(given.tensors)
         if given.is_plain:
             step.settle(given.args)
@@ -108,14 +113,11 @@ class RecordedFunction:
 
     def _step(self, given: Arguments) -> RecordedStep:
         """What is run for such arguments, recorded if it has to be."""
-        key = recording_gradients.get(), _precision(), given.key
-        known = self._steps.of(key)
+        known = self._steps.of(self._kind(given))
         step = next((each for each in known if each.fits()), None)
         if step is None:
-            step = self._record(given, known)
-            if not step.fits():
-                raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
-            self._steps.keep(self._name, key, step, given)
+            self._tell(given, known)
+            step = self._record(given)
         if step.program.rng_step and not self._has_series:
             self.draw_from(first_step())
         if step is not self._newest:
@@ -123,20 +125,59 @@ class RecordedFunction:
         self._newest = step
         return step
 
-    def _record(self, given: Arguments, others: Sequence[RecordedStep]) -> RecordedStep:
+    def _kind(self, given: Arguments) -> Hashable:
+        """Equal for calls that can use one recording."""
+        return recording_gradients.get(), _precision(), given.key
+
+    def _record(self, given: Arguments) -> RecordedStep:
         if in_static_mode():
             raise PreconditionNotMet(
                 f"what is recorded is a function of dynamic mode; call disable_static() first\n  at {caller()}"
             )
         self._check(given)
-        self._tell(given, others)
         surroundings = Surroundings(self._function, given.others())
         randoms = _random_states()
         recorder, feeds, outputs = self._attempt(given, surroundings)
         self._require_pure(surroundings, randoms)
         surroundings.note_caches()
         self.captures += 1
-        return self._made(recorder, feeds, outputs, surroundings)
+        step = self._made(recorder, feeds, outputs, surroundings)
+        if not step.fits():
+            raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
+        self._steps.keep(self._name, self._kind(given), step, given)
+        return step
+
+    def _checked(self, step: RecordedStep, given: Arguments) -> RecordedStep:
+        """What is run for such arguments, after a look at whether the function still does what was recorded of it.
+
+        Raises:
+            NeedsValue: it does something else whenever it is called.
+        """
+        unchecked = step.note_check()
+        now = self._said_now(step, given)
+        difference = step.said.difference(now)
+        if difference is None:
+            return step
+        self._steps.drop(step)
+        self._newest = None
+        if now.difference(self._said_now(step, given)) is not None:
+            raise NeedsValue(
+                f"the function does something else whenever it is recorded: {difference}\n  every run of what is "
+                "recorded would go on with what Python had computed then; pass that as an argument"
+            )
+        tell(
+            f"{self._name} is recorded again ({self.captures + 1} times so far): something has changed that it reads "
+            f"and that cannot be watched: {difference}\n  the {unchecked} runs before this one may still have been "
+            "those of before; pass it as an argument, or read it by name"
+        )
+        self._record(given)
+        return self._step(given)
+
+    def _said_now(self, step: RecordedStep, given: Arguments) -> Recorded:
+        """What would be recorded of the function now; nothing is made of it."""
+        with names.guard(), printed_never():
+            recorder, feeds, outputs = self._attempt(given, step.surroundings)
+        return recorder.said(feeds, outputs)
 
     def _attempt(self, given: Arguments, surroundings: Surroundings) -> tuple[CaptureRecorder, list[str], Any]:
         """What was recorded, the names of its arguments and what the function returns."""
@@ -164,6 +205,7 @@ class RecordedFunction:
             self._require_kept(before)
             if recorder.refused:  # and the function has gone on without it
                 raise recorder.refused[0]
+            recorder.restore_own()
             recorder.leaf_gradients.keep()
         return [argument.name for argument in arguments], outputs
 

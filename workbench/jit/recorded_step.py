@@ -54,6 +54,8 @@ class RecordedStep(Debugging):
 
     Attributes:
         feed_if_unchanged: what is fed of arguments if all is as it was when this was settled; None if anything is not.
+        surroundings: what the function reads from outside.
+        said: what was recorded, to be compared with what would be recorded now.
 
     Args:
         recorder: what it was recorded by. program: what is run of that.
@@ -76,7 +78,8 @@ class RecordedStep(Debugging):
         execution: ExecutionStrategy | None = None,
     ) -> None:
         self.program, self.startup = program, recorder.startup
-        self.bindings, self._surroundings = recorder.bindings, surroundings
+        self.bindings, self.surroundings = recorder.bindings, surroundings
+        self.said = recorder.said(feeds, outputs)
         self._values_read = recorder.values_read()
         self._gradients = list(recorder.leaf_gradients.by_tensor.values())
         self._optimizers = recorder.optimizers
@@ -96,7 +99,8 @@ class RecordedStep(Debugging):
         self._expectation: Expectation | None = None
         self._scheduled: list[Any] = []
         self._containers: list[Any] = []
-        self._changes = SimpleNamespace(count=-1)  # of `parameter_changes`
+        self._changes = SimpleNamespace(count=-1, until=0)  # of `parameter_changes`; the time of the next check
+        self._due = 2  # the run in front of which it is checked
         self._is_outside = False
         self._placed = -1
         self._traits = self._traits_of_now()
@@ -126,7 +130,7 @@ class RecordedStep(Debugging):
         self._refresh_rates(self._optimizers)
         if self._traits != self._traits_of_now():
             return False
-        if self.reads_others() or self._surroundings.changes() or not all(each.fits() for each in self._gradients):
+        if self.reads_others() or self.surroundings.changes() or not all(each.fits() for each in self._gradients):
             return False
         changed = self.bindings.agree()
         if changed is None:
@@ -138,6 +142,19 @@ class RecordedStep(Debugging):
         if changed:
             self._spread(changed)
         return True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next run is to be checked: the second one, the fourth, the eighth and so on."""
+        return bool(self._applied[0] + 1 >= self._due)
+
+    def note_check(self) -> int:
+        """The next run has been checked; how many went before it since the last check."""
+        done = int(self._applied[0])
+        unchecked = done - self._due // 2
+        while self._due <= done + 1:
+            self._due *= 2
+        return max(unchecked, 0)
 
     def reads_others(self) -> bool:
         """Whether a value of a tensor that Python has read is another one now."""
@@ -151,7 +168,7 @@ class RecordedStep(Debugging):
 
     def reason(self) -> str:
         """Why it does not fit any more, in words."""
-        changes = [str(change) for change in self._surroundings.changes()]
+        changes = [str(change) for change in self.surroundings.changes()]
         changes += [each.reason for each in self._values_read if not each.is_unchanged()]
         if changes:
             return ", ".join(changes[:3])
@@ -269,23 +286,25 @@ class RecordedStep(Debugging):
         if plan is None or not all(each.is_lasting for each in gradients):
             return
         self._changes.count = parameter_changes.count
+        self._changes.until = clock.now + self._due - self._applied[0] - 1  # each run moves the clock by one
         self._scheduled[:] = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expectation.expect([
-            *self._surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),
+            *self.surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),
             *map(_stops, others), *map(_grad_of, left), *map(_kind_of, args), *map(_stops, args),
         ], plan)  # fmt: skip
-        self._containers[:] = [*self._surroundings.containers, *self._values_read]
+        self._containers[:] = [*self.surroundings.containers, *self._values_read]
         self.feed_if_unchanged = self._feed_of
 
     def _expecting(self, args: Sequence[Any], others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(self._feeds)
         expectation.add_equality(clock, "now", self.bindings, "writes")
+        expectation.add_limit(clock, "now", self._changes, "until")
         expectation.add_equality(moves, "count", self.bindings, "moves")
         expectation.add_equality(parameter_changes, "count", self._changes, "count")
         expectation.add_refresh(self._scheduled, partial(_refresh_rates_of, ref(self)))
         expectation.add_all(self._containers)
-        self._surroundings.watched.expect_in(expectation)
+        self.surroundings.watched.expect_in(expectation)
         for current in _in_force:
             expectation.add_current(current, self._is_outside)
         for optimizer in self._optimizers:

@@ -24,6 +24,7 @@ from workbench.framework.site import caller
 from workbench.framework.values.spec import Spec
 from workbench.jit.averaging import Averaging, ProcessExchange
 from workbench.jit.leaf_gradients import LeafGradients, through_hooks
+from workbench.jit.sameness import Recorded
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue, refusals
@@ -89,6 +90,10 @@ class CaptureRecorder:
         changing = [each.tensor for each in self.bindings if each.variable.name in names]
         changing += [each.before for each in self.leaf_gradients.by_tensor.values() if each.before is not None]
         return self.reads.kept(set(map(memory_id, changing)))
+
+    def said(self, feeds: Sequence[str], outputs: Any) -> Recorded:
+        """What was recorded, to be compared with other recordings of the function."""
+        return Recorded(self.program, feeds, outputs, self.bindings, list(self.leaf_gradients.by_tensor.values()))
 
     def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
         """A tensor the function is called with."""
@@ -181,6 +186,18 @@ class CaptureRecorder:
         return self._wrapped(value, recording_gradients.get()) if isinstance(value, Variable) else value
 
     # What is written
+
+    def restore_own(self) -> None:
+        """Record that tensors which the function makes of Python's values, and writes, begin every run with these.
+
+        Called behind the function, whose writes are operators: the values are still there.
+        """
+        block = self.program.global_block()
+        written = {name for op in self.program.all_ops() for name in op.output_arg_names}
+        own = [each for each in self.bindings if each.variable.name in written and self.reads.is_made(each.tensor)]
+        for each in own:
+            first = self.bindings.bound(Tensor(each.storage.array.copy())).variable
+            block.prepend_op(ASSIGN.type, inputs={"X": first}, outputs={"Out": each.variable})
 
     def record_into(self, write: Any, given: dict[str, Any]) -> Any:
         """An op that writes tensors there are."""

@@ -64,6 +64,29 @@ class HeldBack:
         return getattr(self._stream, name)
 
 
+class _Silenced(HeldBack):
+    """A stream that lets nothing out of what one thread writes."""
+
+    def flush(self) -> None:
+        """There is nothing to be seen."""
+
+
+@contextmanager
+def printed_never() -> Iterator[None]:
+    """What the `with` body prints does not appear."""
+    if sys.stdout is None:
+        yield
+        return
+    silenced: Any = _Silenced(_settled(sys.stdout))
+    _lately.append(silenced)
+    sys.stdout = silenced
+    try:
+        yield
+    finally:
+        silenced.drop()
+        sys.stdout = _settled(sys.stdout)
+
+
 @contextmanager
 def printed_once() -> Iterator[None]:
     """What the `with` body prints appears when it has ended; not where a branch was met for which it runs once more."""

@@ -39,6 +39,10 @@ class Expectation:
         """Two attributes that are to be equal; asked before all that is to be the same object."""
         self._first.append(f"{self._named(one)}.{attribute} == {self._named(other)}.{other_attribute}")
 
+    def add_limit(self, one: Any, attribute: str, other: Any, other_attribute: str) -> None:
+        """An attribute that is to be less than another; asked before all that is to be the same object."""
+        self._first.append(f"{self._named(one)}.{attribute} < {self._named(other)}.{other_attribute}")
+
     def add_refresh(self, parts: Sequence[Any], refresh: Callable[[Any], None]) -> None:
         """What is called first of all, if there are any parts then."""
         text = self._named(parts)
