@@ -33,10 +33,21 @@ def options(magic: Callable[..., Any]) -> list[str]:
     return list(magic.parser._option_string_actions)  # type: ignore[attr-defined]
 
 
+# What scripts take as options, and where a notebook says it.
+_ELSEWHERE = {
+    "batch-size": "The DataLoader has the batch size, as in DataLoader(data, batch_size=32)",
+    "learning-rate": "The optimizer has the learning rate, as in wb.optimizer.Adam(0.01).minimize(loss) in its cell",
+    "loss": "The loss is what the optimizer minimizes, in the cell of the program; --fetch shows values",
+    "optimizer": "The optimizer is part of the program, as in wb.optimizer.Adam(0.01).minimize(loss) in its cell",
+}
+_ELSEWHERE |= {"lr": _ELSEWHERE["learning-rate"], "bs": _ELSEWHERE["batch-size"]}
+
+
 def _closest_option(parser: Any, line: str) -> str:
     known = list(parser._option_string_actions)
     for word in line.split():
         option = word.split("=")[0]
         if option.startswith("--") and option not in known:
-            return did_you_mean(option, known)
+            elsewhere = _ELSEWHERE.get(option[2:].replace("_", "-"))
+            return f" {elsewhere}." if elsewhere else did_you_mean(option, known)
     return ""

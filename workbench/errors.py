@@ -27,6 +27,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.framework.habits import name_here
+
 
 class EnforceNotMet(RuntimeError):
     """The engine refused a request or failed while serving it.
@@ -34,10 +36,12 @@ class EnforceNotMet(RuntimeError):
     Attributes:
         located: the message names the op that failed and the line that built it.
         node: of the graph, where one failed; None elsewhere.
+        rule: of an op's shapes and dtypes, where one was broken; None elsewhere.
     """
 
     located = False
     node: Any = None
+    rule: ShapeError | None = None
 
 
 class InvalidArgument(EnforceNotMet, ValueError):
@@ -164,7 +168,7 @@ def suggesting(module: str, known: Iterable[str]) -> Callable[[str], Any]:
     """The `__getattr__` of a module that proposes one of its public names for an unknown one."""
 
     def __getattr__(name: str) -> Any:
-        hint = "" if name.startswith("_") else did_you_mean(name, known)
+        hint = "" if name.startswith("_") else name_here(module, name) or did_you_mean(name, known)
         raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
 
     return __getattr__

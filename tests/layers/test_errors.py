@@ -138,3 +138,20 @@ def test_other_errors_pass_as_they_are() -> None:
 def test_bad_input_is_told_clearly(call: Any, expected: str) -> None:
     with pytest.raises((ValueError, TypeError), match=expected):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize(
+    ("layer", "shape"), [(nn.Linear, [2, 4]), (lambda a, b: nn.Conv1D(a, b, 1), [2, 4, 3]), (nn.LSTM, [2, 3, 4])]
+)
+def test_a_wrong_dtype_is_that_of_the_input_not_of_the_parameters(layer: Any, shape: list[int], dtype: str) -> None:
+    text = said(lambda: layer(4, 3)(wb.ones(shape, dtype)))
+    assert "has float32 parameters; cast its input, as in x.astype('float32')" in text or "this one first" in text
+    assert f"\n  got:      {dtype}\n" in text and "\n  expected: float" in text
+
+
+def test_of_two_inputs_neither_is_the_layers_own() -> None:
+    text = said(lambda: nn.MSELoss()(wb.ones([2]), wb.ones([2], "float64")))
+    assert "\n  expected: float32\n  got:      float64\n" in text and "parameters" not in text
+    with program(), pytest.raises(InvalidArgument, match=r"conv2d takes floating-point inputs, got .*uint8"):
+        wb.static.nn.conv2d(wb.static.data("image", [None, 3, 8, 8], "uint8"), 4, 3)

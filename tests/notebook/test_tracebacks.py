@@ -54,6 +54,13 @@ def test_a_wrong_keyword_gets_a_suggestion(notebook: Notebook, call: str, hint: 
     assert hint in notebook.printed
 
 
+def test_an_attribute_that_is_called_otherwise_elsewhere_is_said(notebook: Notebook) -> None:
+    cell = "wb.disable_static()\noptimizer = wb.optimizer.SGD(0.1, parameters=wb.nn.Linear(2, 1).parameters())\n"
+    assert isinstance(notebook.fail(f"{cell}optimizer.zero_grad()"), AttributeError)
+    assert "no attribute 'zero_grad'. Here it is clear_grad()" in notebook.printed
+    assert isinstance(notebook.fail("'text'.zero_grad()"), AttributeError) and "clear_grad" not in notebook.printed
+
+
 @pytest.mark.parametrize(
     "cell",
     [

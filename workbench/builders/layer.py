@@ -133,6 +133,12 @@ class LayerBuilder:
         return lambda x: op(x, name=self.name)
 
 
+def require_float_input(owner: str, x: Variable) -> None:
+    """Raise InvalidType unless `x` has a floating dtype, which the layer's parameters take from it."""
+    if not x.dtype.is_float:
+        raise InvalidType(f"{owner} takes floating-point inputs, got {x!r}; cast it with .astype('float32')")
+
+
 def _float_default(name: str, dtype: DType, is_bias: bool, default: Initializer | None) -> Initializer:
     if default is None and not dtype.is_float:
         raise InvalidType(

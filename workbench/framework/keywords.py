@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench.errors import did_you_mean, one_of
+from workbench.framework.habits import call_here, keyword_here, suggest_attribute
 from workbench.framework.site import is_ours
 
 _UNEXPECTED = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -27,11 +28,14 @@ def suggest_keyword(error: TypeError, trace: TracebackType | None) -> None:
         trace: where it came from; its innermost frame made the call.
     """
     match = _UNEXPECTED.fullmatch(str(error))
+    if match is None and trace is not None and (hint := call_here(error, _innermost(trace))):
+        error.args = (f"{error}{hint}",)
     if match is None or trace is None or _is_users(match[1], trace):
         return
     takes = [[*inspect.signature(function).parameters] for function in _named(match[1])]
     takes = [[name for name in known if name != "self"] for known in takes if match[2] not in known]
-    hints = [hint for known in takes if (hint := _by_initials(match[2], known) or did_you_mean(match[2], known))]
+    ways = (keyword_here, _by_initials, did_you_mean)
+    hints = [hint for known in takes for way in ways if (hint := way(match[2], known))]
     if takes:
         error.args = (f"{error}.{hints[0] if hints else f' It takes {one_of(takes[0])}'}",)
 
@@ -47,6 +51,8 @@ def suggest_in_scripts() -> None:
         try:
             if isinstance(error, TypeError):
                 suggest_keyword(error, trace)
+            elif isinstance(error, AttributeError):
+                suggest_attribute(error)
         finally:
             shown(kind, error, trace)
 
@@ -61,11 +67,15 @@ def _by_initials(name: str, known: Iterable[str]) -> str:
 
 def _is_users(qualified: str, trace: TracebackType) -> bool:
     """Whether the caller's own function has that name."""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    frame, name = trace.tb_frame, qualified.split(".")[0]
+    frame, name = _innermost(trace).tb_frame, qualified.split(".")[0]
     own = frame.f_locals.get(name, frame.f_globals.get(name))
     return own is not None and not _is_public(own)
+
+
+def _innermost(trace: TracebackType) -> TracebackType:
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
 
 
 def _named(qualified: str) -> Iterator[Any]:

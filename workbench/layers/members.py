@@ -8,6 +8,7 @@ from typing import Any
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidType, PreconditionNotMet
 from workbench.framework import names
+from workbench.framework.habits import attribute_here
 from workbench.framework.op.infix import Infix
 from workbench.framework.values.default_dtype import default_dtype
 from workbench.layers.naming import require_member_name, snake_case
@@ -53,7 +54,9 @@ class Members:
                 return own["_sub_layers"][name]
             if name in own["_buffers"]:
                 return own["_buffers"][name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{attribute_here(type(self), name)}"
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         mine = self._kind_of(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from workbench.errors import EnforceNotMet
+from workbench.errors import DtypeError, EnforceNotMet
 from workbench.layers.naming import snake_case
 from workbench.layers.tree import LayerTree
 
@@ -29,7 +29,7 @@ def name_layer(error: EnforceNotMet, layer: LayerTree) -> None:
     """Say in an error's message that it comes from `layer`, or from a layer below that an inner call has named."""
     inner: Trail | None = vars(error).get("_trail")
     if inner is None:
-        trail = Trail(str(error), layer, "", type(layer).__name__)
+        trail = Trail(_from_outside(error, layer), layer, "", type(layer).__name__)
     else:
         above = next((name for name, below in layer.named_sublayers() if below is inner.layer), None)
         if above is None:
@@ -37,6 +37,15 @@ def name_layer(error: EnforceNotMet, layer: LayerTree) -> None:
         trail = inner._replace(layer=layer, path=f"{above}.{inner.path}" if inner.path else above)
     vars(error)["_trail"] = trail
     _say(error, trail)
+
+
+def _from_outside(error: EnforceNotMet, layer: LayerTree) -> str:
+    """The message; of dtypes that differ, the layer's own is the expected one, whatever an op was given first."""
+    rule, own = error.rule, {parameter.dtype for parameter in layer.parameters()}
+    if not isinstance(rule, DtypeError) or rule.got not in own or rule.expected in own:
+        return str(error)
+    what = f"{type(layer).__name__} has {rule.got} parameters; cast its input, as in x.astype('{rule.got}')"
+    return str(error).replace(rule.text(), DtypeError(what, rule.got, rule.expected).text())
 
 
 def _say(error: Any, trail: Trail) -> None:

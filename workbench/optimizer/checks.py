@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, described
 from workbench.framework.op.infix import Infix
 from workbench.framework.program.variable import Parameter, Variable
 from workbench.optimizer.clip import ClipGradBase
@@ -54,7 +54,10 @@ def checked_rate(owner: str, rate: Any) -> Any:
             raise InvalidArgument(f"{owner} takes a floating variable of shape [1] as learning rate, got {rate!r}")
         return rate
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise InvalidType(f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {rate!r}")
+        listed = isinstance(rate, Iterable) and not isinstance(rate, str | Infix)
+        hint = f"; parameters come after it, as in {owner}(0.1, parameters=…)" if listed else ""
+        got = described(rate) if listed else repr(rate)
+        raise InvalidType(f"{owner} takes a number or an optimizer.lr schedule as learning rate, got {got}{hint}")
     return checked_number(owner, "learning rate", rate)
 
 

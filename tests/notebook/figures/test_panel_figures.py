@@ -150,8 +150,8 @@ def test_roles_keep_their_colours_in_pictures_of_few_colours(lenet: Real) -> Non
     canvas.draw()
     drawn = np.asarray(canvas.buffer_rgba(), np.int64)[..., :3]
     assert np.abs(shown - drawn).max() <= 20
-    often, usual = zip(*sorted(Image.fromarray(drawn.astype(np.uint8)).getcolors(1 << 24), reverse=True)[:8])
-    for color in usual:  # grounds of bands and of roles
+    often = sorted(Image.fromarray(drawn.astype(np.uint8)).getcolors(1 << 24) or [], reverse=True)
+    for _, color in often[:8]:  # grounds of bands and of roles
         assert ((drawn == color).all(axis=2) <= (shown == color).all(axis=2)).all()
 
 

@@ -132,6 +132,8 @@ def test_progress_is_shown_when_asked_for_by_nobody_quiet(net: Notebook, monkeyp
         ("net batches --mode max", "need --checkpoints FOLDER"),
         ("net batches --checkpoints made --mode least", "invalid choice"),
         ("net batches --step_count 1", "unrecognized arguments"),
+        ("net batches --lr 0.1", "--lr 0.1. The optimizer has the learning rate, as in wb.optimizer.Adam(0.01)"),
+        ("net batches --batch_size=8", "The DataLoader has the batch size"),
     ],
 )
 def test_a_wrong_line_is_explained(net: Notebook, line: str, message: str) -> None:

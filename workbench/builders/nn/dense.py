@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.builders.layer import LayerBuilder, building
+from workbench.builders.layer import LayerBuilder, building, require_float_input
 from workbench.builders.param_attr import required_attr, spread_attr, to_attr
 from workbench.builders.table_entries import TableEntry
 from workbench.errors import InvalidArgument, InvalidType
@@ -73,8 +73,7 @@ def _check_inputs(inputs: list[Any], size: Any) -> None:
     for v in inputs:
         if not isinstance(v, Variable):
             raise not_a_variable("fc takes Variables as x", v)
-        if not v.dtype.is_float:
-            raise InvalidType(f"fc takes floating-point inputs, got {v!r}; cast it with .astype('float32')")
+        require_float_input("fc", v)
     if isinstance(size, bool) or not hasattr(size, "__index__"):
         raise InvalidType(f"fc takes an int as size, got {size!r}")
     if size < 1:

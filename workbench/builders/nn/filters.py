@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from workbench.builders.initializers.initializer import Normal
-from workbench.builders.layer import LayerBuilder
+from workbench.builders.layer import LayerBuilder, require_float_input
 from workbench.builders.param_attr import ParamAttr, to_attr
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.variable import Variable
@@ -39,3 +39,4 @@ class Channels(NamedTuple):
 def require_input(owner: str, x: Any) -> None:
     if not isinstance(x, Variable):
         raise not_a_variable(f"{owner} takes a Variable as input", x)
+    require_float_input(owner, x)

@@ -54,6 +54,10 @@ class no_grad(GradientRecording):
         True
     """
 
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """Of a function, as `@no_grad` without brackets gives it, the same function within it."""
+        return super().__new__(cls) if function is None else cls()(function)
+
     def __init__(self) -> None:
         super().__init__(False)
 
@@ -69,6 +73,10 @@ class enable_grad(GradientRecording):
         >>> y.stop_gradient
         False
     """
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """As of `no_grad`."""
+        return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self) -> None:
         super().__init__(True)

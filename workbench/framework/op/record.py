@@ -27,7 +27,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from workbench.errors import NotFound, did_you_mean
+from workbench.errors import InvalidType, NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.values.spec import ROWS, Spec, size_of
@@ -162,6 +162,8 @@ class Op:
         Raises:
             NotFound: an unknown attribute. InvalidArgument, InvalidType: what `infer` refuses.
         """
+        if name is not None and not isinstance(name, str):
+            raise InvalidType(f"{self.type}: name is a str, got {name!r}; sizes or axes are one list, as in [2, 3]")
         return current_recorder().record(self, inputs, attrs, name)
 
     @property

@@ -99,7 +99,9 @@ def build_error(
     if site is not None:
         lines.append(f"  at {site}")
     kind = InvalidType if isinstance(error, DtypeError) else InvalidArgument
-    return kind("\n".join(lines))
+    refused = kind("\n".join(lines))
+    refused.rule = error
+    return refused
 
 
 def _input_text(spec: Any, name: Any) -> str:

@@ -104,6 +104,8 @@ def as_dtype(value: Any) -> DType:
         dtype = _from_numpy(value)
     if dtype is None:
         hint = did_you_mean(value, _BY_NAME) if isinstance(value, str) else ""
+        if isinstance(value, int):
+            hint = " A shape is one list, as in zeros([2, 3])."
         raise InvalidType(f"{value!r} is not a dtype; the dtypes are {', '.join(_BY_NAME)}.{hint}")
     return dtype
 

@@ -2,7 +2,7 @@
 
 The message of such an error names the op, what was expected and what came; the frames between it and the cell
 help nobody but us, and no more do those that an interrupt finds. `%xmode Verbose` shows them all, and `%debug` finds
-them in any mode. A wrong keyword of a function of ours gets a suggestion.
+them in any mode. A wrong keyword of a function of ours, and an attribute that Paddle calls otherwise, get a suggestion.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any
 
 from workbench.errors import EnforceNotMet
+from workbench.framework.habits import suggest_attribute
 from workbench.framework.keywords import suggest_keyword
 from workbench.framework.site import is_ours
 
-HANDLED = (EnforceNotMet, SyntaxError, KeyboardInterrupt, TypeError)
+HANDLED = (EnforceNotMet, SyntaxError, KeyboardInterrupt, TypeError, AttributeError)
 _PLUMBING = ("IPython", "contextlib", "threading")
 
 
@@ -44,6 +45,10 @@ class UserLines:
             return
         if isinstance(error, TypeError) and not isinstance(error, EnforceNotMet):
             suggest_keyword(error, trace)
+            shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+            return
+        if isinstance(error, AttributeError) and not isinstance(error, EnforceNotMet):
+            suggest_attribute(error)
             shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
             return
         kept = None if shell.InteractiveTB.mode == "Verbose" else users_lines(trace)

@@ -23,8 +23,8 @@ _ALT = {
 class StillPictures:
     """Panels as HTML, drawn when steps come to rest.
 
-    Drawing takes a second, which a loop of short steps would notice. So while steps go on there is only the graph, drawn
-    when it is another one, beside the other pictures of the same graph: none of them contradicts the words.
+    Drawing takes a second, which a loop of short steps would notice. So while steps go on only the graph is drawn, when
+    it is another one; it stands beside the other pictures of the same graph, and none of them contradicts the words.
     """
 
     def __init__(self) -> None:
