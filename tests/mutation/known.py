@@ -185,8 +185,10 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "a sum of two gradients is the same either way round"),
     Equivalent("BackwardWalk._arrive", "self.math.add(before, gradient)", "self.math.add(gradient, before)",
                "a sum of two gradients is the same either way round", number=1),
-    Equivalent("_outputs", "number + k", "number - k", "no op saves an output that is a list, so k is 0 where it counts"),
+    Equivalent("_outputs", "number + k", "number - k",
+               "no op saves an output that is a list, so k is 0 where it counts"),
     Equivalent("DynamicRecorder.record", "count > 2", "count >= 2",
                "ops of two tensors then go the way of all others: the same calls, a little later"),
-    Equivalent("_call_of", "1", "2", "a step of two operands then goes the general way: the same function, a little later"),
+    Equivalent("_call_of", "1", "2",
+               "a step of two operands then goes the general way: the same function, a little later"),
 )  # fmt: skip

@@ -141,8 +141,8 @@ def _refuse_written_inputs(block: Block) -> None:
     for op in block.ops:
         for name in set(block.inputs).intersection(op.output_arg_names):
             raise Unimplemented(
-                f"op {op.type!r} writes {name!r}, an input of block {block.idx}, whose gradient needs one name for each "
-                f"value; write the new value to another variable\n  at {op.site}"
+                f"op {op.type!r} writes {name!r}, an input of block {block.idx}, whose gradient needs one name for "
+                f"each value; write the new value to another variable\n  at {op.site}"
             )
 
 

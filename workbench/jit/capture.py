@@ -90,9 +90,9 @@ def capture(
     with Python (`if flag:`, `float(scale)`) are as what it reads else: for others it is recorded anew; those that it
     changes itself are refused. Learning-rate schedules are stepped outside.
 
-    Not all that Python reads can be watched. So in front of calls 2, 4, 8 and so on the function is recorded anew, which
-    computes nothing and prints nothing, and the two are compared: what is another thing in every call is refused, what
-    has changed otherwise is followed, with a notice. What the function writes to files or logs it writes then, too.
+    Not all that Python reads can be watched. So in front of calls 2, 4, 8 and so on the function is recorded anew,
+    which computes nothing and prints nothing, and the two are compared: what is another thing in every call is refused,
+    what has changed otherwise is followed, with a notice. What the function writes to files or logs it writes then too.
 
     In a step through a `DataParallel` model, which every process captures, the gradients of all processes are averaged
     within the program, and the processes vote: all of them apply the step, or none does.

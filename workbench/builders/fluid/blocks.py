@@ -7,7 +7,7 @@ Blocks are handed copies of what is then overwritten: gradients need the values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
