@@ -191,4 +191,9 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "ops of two tensors then go the way of all others: the same calls, a little later"),
     Equivalent("_call_of", "1", "2",
                "a step of two operands then goes the general way: the same function, a little later"),
+    # Several processes
+    Equivalent("GradientExchange.begin", "sorted(unused)", "list(unused)",
+               "the buckets start in an order of their own, whichever parameter comes first"),
+    Equivalent("TrainerMembers.silent", "now - self._heard[one] > seconds", "now - self._heard[one] >= seconds",
+               "nobody is silent for exactly so long"),
 )  # fmt: skip

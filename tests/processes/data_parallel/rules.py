@@ -121,6 +121,11 @@ def d_5():
     told["after_an_error"] = p.grad.item()
     y.backward()
     told["second_backward"] = p.grad.item()
+    p.grad = None
+    with wb.no_grad():
+        net(x)
+    net._layers(x).backward()
+    told["after_no_grad"] = p.grad.item()
     return told
 
 
@@ -208,7 +213,9 @@ def d_11():
     with net.no_sync():
         synced(net, factor / model[1].p.item())
     told = {}
-    fused_allreduce_gradients(list(net.parameters()), None)
+    unused = One("unused").p
+    fused_allreduce_gradients([unused, *net.parameters()], None)
+    told["unused"] = unused.grad
     told["mean"] = round(model[0].p.grad.item(), 5)
     fused_allreduce_gradients(list(net.parameters()), None)
     told["again"], told["frozen"] = round(model[0].p.grad.item(), 5), model[1].p.grad
@@ -230,12 +237,28 @@ def d_13():
     return {"error": error, "kept": same if same == kept else "changed"}
 
 
+class Looked(wb.nn.Layer):
+    """Two tables, of which each rank reads its own."""
+
+    def __init__(self, tables):
+        super().__init__()
+        self.tables = tables
+
+    def forward(self, number):
+        return self.tables[number](wb.to_tensor([1]))
+
+
 def sparse():
     table = wb.nn.Embedding(5, 2, sparse=True)
     net = wb.DataParallel(table)
     net(wb.to_tensor([[1, 1, 2], [2, 4]][rank])).sum().backward()
     grad = table.weight.grad
-    return {"is_sparse": grad.is_sparse(), "grad": grad.numpy().tolist()}
+    told = {"is_sparse": grad.is_sparse(), "grad": grad.numpy().tolist()}
+    both = wb.nn.LayerList([wb.nn.Embedding(5, 2, sparse=True), wb.nn.Embedding(3, 2, sparse=True)])
+    some = wb.DataParallel(Looked(both), find_unused_parameters=True)
+    some(rank).sum().backward()
+    told["looked_up_on_one"] = [layer.weight.grad.numpy().tolist() for layer in both]
+    return told
 
 
 def trained():

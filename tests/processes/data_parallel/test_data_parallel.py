@@ -13,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.processes.ranks import run_ranks
 from workbench.errors import InvalidArgument
+from workbench.parallel.data_parallel import fused
 from workbench.parallel.data_parallel.buckets import Travelling, bucket_members
 from workbench.parallel.data_parallel.layer import NotConnected
 
@@ -95,6 +96,7 @@ def test_rule_d_5_what_counts_is_where_forward_ran(told: Any) -> None:
             "backward_inside": 3.0,
             "after_an_error": 3.0,
             "second_backward": own + 3.0,
+            "after_no_grad": own,
         }
 
 
@@ -150,10 +152,21 @@ def test_rule_d_10_names_have_no_prefix(told: Any) -> None:
         assert rank["loaded"] == [0.5, 0.25]
 
 
+def test_gradients_are_joined_up_to_a_size_and_only_those_of_a_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "LARGEST", 40)
+    sizes = [("float32", 4), ("float32", 6), ("float32", 1), ("float64", 9), ("float32", 1)]
+    parameters = [wb.create_parameter([size], dtype) for dtype, size in sizes]
+    for parameter in parameters:
+        parameter.grad = wb.zeros_like(parameter)
+    numbers = {id(parameter): number for number, parameter in enumerate(parameters)}
+    batches = fused._batches(parameters)
+    assert [[numbers[id(p)] for p in batch] for batch in batches] == [[0, 1], [2], [3], [4]]
+
+
 @pytest.mark.processes
 def test_rule_d_11_gradients_added_up_are_averaged_later(told: Any) -> None:
     for rank in told["d_11"]:
-        assert rank == {"mean": 3.0, "again": 3.0, "frozen": None, "sparse": "dense gradients"}
+        assert rank == {"unused": None, "mean": 3.0, "again": 3.0, "frozen": None, "sparse": "dense gradients"}
 
 
 @pytest.mark.processes
@@ -170,6 +183,7 @@ def test_sparse_gradients_are_joined(told: Any) -> None:
         for rows in ([1, 1, 2], [2, 4]):
             np.add.at(expected, rows, 0.5)
         assert rank["is_sparse"] and rank["grad"] == expected.tolist()
+        assert rank["looked_up_on_one"] == [[[0.5 * (row == 1)] * 2 for row in range(rows)] for rows in (5, 3)]
 
 
 @pytest.mark.processes
