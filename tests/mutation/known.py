@@ -196,4 +196,5 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "the buckets start in an order of their own, whichever parameter comes first"),
     Equivalent("TrainerMembers.silent", "now - self._heard[one] > seconds", "now - self._heard[one] >= seconds",
                "nobody is silent for exactly so long"),
+    Equivalent("GeoExchange._change", "1", "2", "NumPy takes any negative number for the dimension that follows"),
 )  # fmt: skip

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from workbench.errors import PeerTimeout
 from workbench.parallel.servers.asking import links
 from workbench.parallel.servers.asking.exchange import Pulled, ServerExchange, ServerTables, Share
 from workbench.parallel.servers.asking.geo import GeoExchange
@@ -60,3 +61,38 @@ def test_threads_of_a_trainer_ask_one_after_the_other(monkeypatch: pytest.Monkey
     for thread in threads:
         thread.join(20)
     assert connection.most == 1 and connection.steps == [0, 1, 2]
+
+
+class _Taken(Connection):
+    """A server of another program, which ends after two questions."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def start(self, frame: Message, seconds: float) -> Reply:
+        self.asked += 1
+        if self.asked < 3:
+            return _Told(Message("between", {"why": "it serves another program"}))
+        return _Told(Message("joined", {"session": 1, "sequence": 4, "server": 1}))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Told(Reply):
+    def __init__(self, message: Message) -> None:
+        self._message = message
+
+    def wait(self) -> Message:
+        return self._message
+
+
+def test_a_trainer_that_is_ahead_waits_for_its_server() -> None:
+    link = links.Link(_Taken(), 0)
+    assert link.next() == 4
+
+
+def test_a_trainer_whose_server_never_comes_says_how_long_it_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "deadline", lambda: -1.0)
+    with pytest.raises(PeerTimeout, match="trainer 3 has waited 0 s for another server: it serves another program"):
+        links.Link(_Taken(), 3).join()

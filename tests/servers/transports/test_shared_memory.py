@@ -88,6 +88,15 @@ def test_a_file_let_go_while_it_is_held_is_not_kept_by_the_receiver(monkeypatch:
     assert len(inbox._seen) < 5
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [({}, True), ({"beside": False}, False), ({"host": "elsewhere"}, False), ({"pid": 1 << 40}, False)],
+)
+def test_who_answers_is_beside_us_if_both_say_so(fields: dict[str, object], expected: bool) -> None:
+    answer = Message("joined", {"beside": True, **own_process(), **fields})
+    assert shared.is_beside(answer) is expected
+
+
 def test_a_receiver_keeps_no_memory_of_senders_that_have_ended() -> None:
     program = """
 import sys, numpy as np
