@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from operator import index as as_index
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +21,7 @@ import safetensors.numpy
 
 from workbench.checkpoint.atomic import FilePath, read_file, replace_file
 from workbench.checkpoint.stamp import BLANK, check_stamp, stamped
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, described
 
 VERSION = 1
 
@@ -79,10 +80,14 @@ def read_tensors(path: FilePath) -> tuple[dict[str, np.ndarray], dict[str, Any]]
         views = safetensors.deserialize(blob)
         header = json.loads(blob[8 : 8 + _header_size(blob)])
         note = json.loads(header["__metadata__"]["workbench"][len(BLANK) :])
-    except (safetensors.SafetensorError, ValueError, KeyError, RecursionError) as exc:
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as exc:
         raise InvalidArgument(f"{path} is not a workbench tensor file: {exc}") from exc
     _check_version(path, note)
-    return {name: _array(path, name, view) for name, view in views}, note["metadata"]
+    metadata = note.get("metadata")
+    if not isinstance(metadata, dict):
+        got = described(metadata) if "metadata" in note else "none"
+        raise InvalidArgument(f"{path} is not a workbench tensor file: its metadata is an object, got {got}")
+    return {name: _array(path, name, view) for name, view in views}, metadata
 
 
 def write_json(path: FilePath, document: Any, kind: str) -> None:
@@ -117,6 +122,8 @@ def read_json(path: FilePath, kind: str) -> Any:
     _check_version(path, document)
     if document.get("kind") != kind:
         raise InvalidArgument(f"{path} is a {document.get('kind')!r} document; expected {kind!r}")
+    if "content" not in document:
+        raise InvalidArgument(f"{path} is a {kind!r} document without content")
     return document["content"]
 
 
@@ -135,10 +142,12 @@ def _first_of(path: FilePath, blob: bytes) -> bytes:
         return blob
     try:
         header = json.loads(blob[8 : 8 + _header_size(blob)])
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        ends = [as_index(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return blob  # no tensor file: the stamp says so
     end = 8 + _header_size(blob) + max(ends, default=0)
+    if not 8 <= end <= len(blob):
+        return blob  # cut off, or no offsets: so does it
     path.seek(end - len(blob), os.SEEK_CUR)
     return blob[:end]
 
