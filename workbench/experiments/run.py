@@ -15,6 +15,7 @@ from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.run_state import FINISHED, Evaluated, State, Underway
 from workbench.experiments.steered import POLL_S, Steered, seconds_of
 from workbench.framework.paths import path_text
+from workbench.framework.text.printable import printable
 from workbench.runtime.ending import the_end
 
 
@@ -356,7 +357,7 @@ class Run(Steered):
         of = f" of {self.steps}" if self.steps is not None else ""
         shown = ", ".join(f"{k} {v:.4g}" for k, v in self.last.items())
         nan = f", {self.first_nan.title}" if self.first_nan is not None else ""
-        return f"Run({self.name!r}: {self.state}, step {self.step}{of}{', ' + shown if shown else ''}{nan})"
+        return f"Run({self.name!r}: {self.state}, step {self.step}{of}{printable(', ' + shown) if shown else ''}{nan})"
 
 
 def _file_name(name: str) -> str:

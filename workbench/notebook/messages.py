@@ -8,22 +8,26 @@ from typing import Any
 
 import numpy as np
 
+from workbench.framework.text.printable import printable
+
 Message = dict[str, Any]
 DTYPES = ("int32", "float32", "float64", "uint8")
 
 
 def encode(message: Mapping[str, Any]) -> tuple[Message, list[memoryview]]:
-    """The message with `{"$": i, "dtype": …}` for its arrays, and these as buffers."""
+    """The message with `{"$": i, "dtype": …}` for its arrays, and these as buffers; its texts can be encoded."""
     buffers: list[memoryview] = []
-    return {name: _encoded(part, buffers) for name, part in message.items()}, buffers
+    return _encoded(message, buffers), buffers
 
 
 def _encoded(part: Any, buffers: list[memoryview]) -> Any:
     if isinstance(part, np.ndarray):
         buffers.append(memoryview(part.tobytes()))
         return {"$": len(buffers) - 1, "dtype": part.dtype.name}
+    if isinstance(part, str):
+        return printable(part)
     if isinstance(part, Mapping):
-        return {name: _encoded(inner, buffers) for name, inner in part.items()}
+        return {_encoded(name, buffers): _encoded(inner, buffers) for name, inner in part.items()}
     if isinstance(part, list | tuple):
         return [_encoded(inner, buffers) for inner in part]
     if isinstance(part, float) and not math.isfinite(part):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from IPython.display import DisplayHandle, display
+
+from workbench.framework.text.printable import escape
 
 _CELL = ".jp-OutputArea-child"  # JupyterLab's element around an output and its prompt
 _GONE = f"{_CELL}:has(+ {_CELL} .wb-still) > .jp-OutputArea-output:not(:has(*))"  # words where a widget would be

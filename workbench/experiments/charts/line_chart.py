@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
 from workbench.experiments.charts.ranges import typical_range
+from workbench.framework.text.printable import escape
 
 LEFT, RIGHT, TOP, BOTTOM = 52, 8, 10, 18  # pixels around the frame
 DASHES = ("", "6 3", "2 3", "9 3 2 3")

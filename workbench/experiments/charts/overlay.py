@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from html import escape
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from workbench.experiments.charts.line_chart import ChartLine, color, dash, line
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, differing_settings, head, short_apart
 from workbench.experiments.tables.run_table_text import titled
+from workbench.framework.text.printable import escape
 
 FACTS = ("name", "state", "step", "seconds", "steps_per_second")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, head, short, telling_settings
 from workbench.experiments.tables.run_table import Runs
+from workbench.framework.text.printable import escape
 
 WIDTH, HEIGHT = 720, 230
 LEFT, RIGHT, TOP, BOTTOM = 60, 70, 30, 24  # pixels around the axes

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from html import escape
 from typing import Any
 
 from workbench.errors import InvalidArgument, InvalidType
@@ -22,6 +21,7 @@ from workbench.experiments.tables.run_table import Runs, runs
 from workbench.experiments.training.loops.progress import new_bar
 from workbench.experiments.training.loops.settings import program_hash
 from workbench.framework.program.program import Program
+from workbench.framework.text.printable import escape
 
 KEY, TRIAL = "sweep", "trial"  # settings under which a run of a sweep is found again
 

@@ -13,6 +13,7 @@ import numpy as np
 from workbench.errors import NotFound, did_you_mean
 from workbench.experiments.first_nan import title_of
 from workbench.experiments.records.runs_file import FIRST_NAN, Happening, RunsFile
+from workbench.framework.text.printable import printable
 
 LOST_S = 15.0  # without a sign of life a run is taken for lost
 COLUMNS = ("number", "name", "state", "step", "seconds", "steps_per_second")
@@ -145,7 +146,7 @@ class RecordedRun:
     def __repr__(self) -> str:
         of = f" of {self.steps}" if self.steps is not None else ""
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self.last.items())
-        values = f", {shown}" if shown else ""
+        values = f", {printable(shown)}" if shown else ""
         nan = f", {self.nan_title}" if self.nan_title else ""
         return f"RecordedRun({self.number} {self.name!r}: {self.state}, step {self.step}{of}{values}{nan})"
 

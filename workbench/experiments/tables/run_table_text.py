@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, head, short_apart
+from workbench.framework.text.printable import escape, printable
 
 SHOWN = 30  # runs at most
 
@@ -48,8 +48,12 @@ def _more(runs: int, hidden: int) -> list[str]:
 
 
 def _cells(runs: Sequence[RecordedRun], columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    texts = [short_apart([cell(run, c) for run in runs[:SHOWN]]) for c in columns]
-    return [head(c) for c in columns], [list(line) for line in zip(*texts, strict=True)]
+    texts = [short_apart([_line(cell(run, c)) for run in runs[:SHOWN]]) for c in columns]
+    return [_line(head(c)) for c in columns], [list(line) for line in zip(*texts, strict=True)]
+
+
+def _line(text: str) -> str:
+    return printable(text).replace("\n", " ")
 
 
 def titled(shown: str, text: str) -> str:

@@ -44,6 +44,7 @@ _SETTINGS = {
     "legend.frameon": False,
     "legend.fontsize": 8.0,
     "hatch.linewidth": 0.6,
+    "text.parse_math": False,  # names may have a $
     "svg.fonttype": "none",
     "svg.hashsalt": "workbench",
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.framework.text.printable import all_printable
 from workbench.notebook.figures.facts import (
     Message,
     Nodes,
@@ -44,7 +45,7 @@ def describe(messages: Mapping[str, Any]) -> str:
             assets/src/README.md describes them, or a list of them under `"curves"`; a `sample` under `"typical"` is
             told of in the place of the newest. Any may be missing.
     """
-    given = {kind: message for kind, message in messages.items() if message}
+    given = {kind: all_printable(message) for kind, message in messages.items() if message}
     state, graph, step = given.get("state"), given.get("graph"), typical_step(given)
     lines = [_subject(given), *_run(state), *_last(state, _newest(given.get("curves")))]
     lines += _graph(graph) if graph else []

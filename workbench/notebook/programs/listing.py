@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 from workbench.framework.program.program import Program
+from workbench.framework.text.printable import escape
 from workbench.notebook.programs.summary import CODE, Amount, count, memory_text, ops_by_role, roles_text
 
 HEADINGS = ("name", "operators", "parameters", "memory", "feeds")

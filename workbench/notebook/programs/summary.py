@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LR_SCHED, OPTIMIZE
 from workbench.framework.program.variable import Parameter, Variable
+from workbench.framework.text.printable import escape
 from workbench.framework.values.spec import size_of
 
 CODE = "font-family:var(--jp-code-font-family, monospace); font-size:var(--jp-code-font-size, 13px)"

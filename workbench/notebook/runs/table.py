@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from workbench.experiments.charts.overlay import overlay_html
@@ -18,6 +17,7 @@ from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_columns import cell, head, short_apart
 from workbench.experiments.tables.run_table import Runs
 from workbench.experiments.tables.run_table_text import titled
+from workbench.framework.text.printable import escape
 from workbench.notebook.programs.summary import count
 from workbench.notebook.still import Still
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 from IPython.display import DisplayHandle
 from tqdm.std import tqdm
 
 from workbench.experiments.training.loops.progress import draw_bars_with
+from workbench.framework.text.printable import escape
 
 WIDTH = 320  # of a bar, in pixels
 _TEXT = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"

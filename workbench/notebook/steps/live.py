@@ -7,7 +7,6 @@ the last picture stays in a saved notebook and in its HTML export.
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from IPython.display import display
 from workbench.experiments import Run
 from workbench.experiments.charts.line_chart import ChartLine, line_chart, told_apart
 from workbench.experiments.charts.pictures import as_image
+from workbench.framework.text.printable import escape
 from workbench.notebook.buckets import Buckets
 from workbench.notebook.programs.summary import CODE
 

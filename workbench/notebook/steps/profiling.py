@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from statistics import median
 from typing import Any
 
@@ -19,6 +18,7 @@ from workbench.executors.profiling.profile import Profile
 from workbench.executors.profiling.profile_table import microseconds
 from workbench.executors.profiling.sums import ProfileLine, of_kind, per_step, spread
 from workbench.framework.program.program import Program
+from workbench.framework.text.printable import escape
 from workbench.notebook.programs.summary import CODE, count
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from IPython.core.error import UsageError
 
 from workbench.executors.inspection.stepper import NodeRun, ShownOperand, Stepper
 from workbench.framework.program.program import Program
+from workbench.framework.text.printable import escape
 from workbench.framework.values.spec import shape_text
 from workbench.notebook.programs.summary import CODE, count
 from workbench.notebook.steps.profiling import feeds, named, to_run

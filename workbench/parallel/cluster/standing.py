@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
+
+from workbench.framework.text.printable import escape
 
 TITLES = {"step": "steps here"}  # of columns that are not called like their field
 

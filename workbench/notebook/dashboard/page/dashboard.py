@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any
 
 from IPython.core.getipython import get_ipython
@@ -13,6 +12,7 @@ from workbench.errors import PreconditionNotMet
 from workbench.experiments.run import Run
 from workbench.experiments.run_state import State
 from workbench.framework.program.program import Program
+from workbench.framework.text.printable import escape
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject, Target
 from workbench.notebook.dashboard.page.publisher import Publisher

@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from workbench.errors import PreconditionNotMet
+from workbench.framework.text.printable import all_printable
 from workbench.notebook.figures.facts import newest_fed, typical_step
 from workbench.notebook.figures.graphs.graph import graph
 from workbench.notebook.figures.panels.curves import curves
@@ -35,7 +36,7 @@ def draw(panel: str, messages: Messages) -> Figure:
         raise PreconditionNotMet(f"there is nothing to show under {panel!r}. {unseen}")
     if not has(messages):
         raise PreconditionNotMet(f"there is nothing to show under {panel!r} yet: run a step")
-    return drawn_by(messages)
+    return drawn_by(all_printable(messages))
 
 
 def _has(kind: str) -> Callable[[Messages], Any]:
