@@ -102,6 +102,17 @@ FLAGS = {
         180000,
         "milliseconds that a parameter server waits for trainers that have not pushed; trainers wait longer",
     ),
+    "FLAGS_peer_timeout": FlagSpec(
+        float,
+        600.0,
+        "seconds that processes wait for one another in a collective of a group that names no time of its own; read "
+        "when the group is made",
+    ),
+    "FLAGS_stopped_peer_timeout": FlagSpec(
+        float,
+        60.0,
+        "seconds that they wait for a process that is stopped (Ctrl-Z, SIGSTOP) and does nothing; 0: as for others",
+    ),
     "FLAGS_communicator_max_merge_var_num": FlagSpec(
         int, 20, "how many steps of a half-asynchronous trainer its thread pushes to parameter servers at once, at most"
     ),

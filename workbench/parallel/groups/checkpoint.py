@@ -15,8 +15,9 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, described, one_of
 from workbench.framework.paths import path_text
 from workbench.parallel.groups.alone import Alone
-from workbench.parallel.groups.group import PATIENCE, Group
+from workbench.parallel.groups.group import Group
 from workbench.parallel.groups.writers import GroupWriters
+from workbench.runtime.comm.base import peer_patience
 from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 
@@ -45,7 +46,7 @@ def save_state_dict(
     if process_group is not None:
         group: Any = process_group.process_group
     else:
-        group = world() if is_started_by_mpi() else Alone(PATIENCE)
+        group = world() if is_started_by_mpi() else Alone(peer_patience())
     GroupWriters(group).write_same(Path(path_text(path)), tensors, structure)
 
 

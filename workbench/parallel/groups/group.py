@@ -12,10 +12,10 @@ from workbench.errors import InvalidArgument, InvalidType, NotFound, Preconditio
 from workbench.layers.weighted.process_sums import sum_with
 from workbench.parallel.groups.alone import Alone
 from workbench.parallel.groups.process_sum import ProcessSum
+from workbench.runtime.comm.base import peer_patience
 from workbench.runtime.standing import Standing, require_agreement, standing
 
 BACKENDS = ("auto", "gloo", "mpi")
-PATIENCE = 1800.0  # seconds, as Paddle's
 
 
 class Group:
@@ -83,7 +83,7 @@ def init_parallel_env() -> Group | None:
             "`workbench launch -n 2 script.py` or `distributed.spawn` start several",
             stacklevel=2,
         )
-        _groups[0] = Group(0, [0], Alone(PATIENCE))
+        _groups[0] = Group(0, [0], Alone(peer_patience()))
         return None
     from workbench.runtime.comm.mpi.world import world
 
@@ -124,7 +124,8 @@ def new_group(ranks: Sequence[int] | None = None, backend: str | None = None, ti
     Args:
         ranks: in the world; all of them unless given.
         backend: "gloo", "mpi" or "auto"; on the CPU they are the same.
-        timeout: `datetime.timedelta`, the longest time its collectives wait; 30 minutes unless given.
+        timeout: `datetime.timedelta`, the longest time its collectives wait; that of the group of all
+            processes unless given, `FLAGS_peer_timeout`.
 
     Raises:
         InvalidArgument: ranks that are not different ones of the world, or no positive time.
@@ -201,9 +202,9 @@ def _require_backend(backend: str) -> None:
         raise InvalidArgument(f"backend {backend!r} is not for CPUs; there are {', '.join(map(repr, BACKENDS))}")
 
 
-def _seconds(timeout: Any) -> float:
+def _seconds(timeout: Any) -> float | None:
     if timeout is None:
-        return PATIENCE
+        return None
     if not isinstance(timeout, timedelta):
         raise InvalidType(f"timeout is a datetime.timedelta, got {timeout!r}")
     if timeout <= timedelta(0):

@@ -13,7 +13,6 @@ from workbench.parallel.roles.role import Role
 from workbench.runtime.comm.mpi.world import is_started_by_mpi, world
 
 FIRST_PORT, LAST_PORT = 60001, 64000
-_PATIENCE = 1800.0  # seconds
 
 
 class MPIRoleMaker(KnownRole):
@@ -131,7 +130,7 @@ class MPISymetricRoleMaker(AskedRole, MPIRoleMaker):
                 f"  got:      {everybody.size}"
             )
         ips = self._get_ips()
-        groups = [everybody.subgroup(list(range(first, everybody.size, 2)), _PATIENCE) for first in (0, 1)]
+        groups = [everybody.subgroup(list(range(first, everybody.size, 2))) for first in (0, 1)]
         own = groups[everybody.rank % 2]
         self._role = Role.WORKER if everybody.rank % 2 else Role.SERVER
         self._current_id, self._kind = everybody.rank // 2, ProcessMeeting(own)

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config import FLAG_VALUES
 from workbench.errors import Aborted, InvalidArgument, InvalidType
 from workbench.framework.values.rows import Rows, concat
 from workbench.runtime.comm.request import (
@@ -47,6 +48,15 @@ from workbench.runtime.comm.request import (
     titled,
 )
 from workbench.runtime.comm.sum_row import SumRow
+
+
+def peer_patience() -> float:
+    """Seconds that a group waits for its members unless it is told otherwise.
+
+    Ten minutes are more than a rank takes that evaluates or saves alone, and what a person waits for at most.
+    """
+    return float(FLAG_VALUES["FLAGS_peer_timeout"])
+
 
 RESET_PATIENCE = 10.0  # seconds a reset gives members to come back from an aborted run
 

@@ -27,25 +27,28 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.framework.values.dtype import as_dtype
-from workbench.runtime.comm.base import RESET_PATIENCE
+from workbench.runtime.comm.base import RESET_PATIENCE, peer_patience
 from workbench.runtime.comm.mpi.exchange.channel import Channel, CollectiveRun
 from workbench.runtime.comm.mpi.exchange.messages import Messages, Receipt
 from workbench.runtime.comm.mpi.exchange.rounds import Copying, Folding, Rounds, Source, Taking
+from workbench.runtime.comm.mpi.exchange.threads import Waiting, mark_of_thread
 from workbench.runtime.comm.mpi.memory.relay import begin_relaying
 from workbench.runtime.comm.mpi.memory.window import Window
 from workbench.runtime.comm.request import form, refusal, require_array, require_rank
 from workbench.runtime.devices import processors
 
-PATIENCE = 1800.0  # seconds a group waits for its members unless it is told otherwise, as PyTorch and Paddle do
-
 _UFUNCS = {"sum": np.add, "avg": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+_OUTSIDE = nullcontext()  # of a message, which has a tag: threads may wait for several at once
 
 
 class GroupWork:
@@ -55,8 +58,14 @@ class GroupWork:
         result: the array that is filled, None if this process gets nothing.
     """
 
-    def __init__(self, run: CollectiveRun | Receipt, result: np.ndarray | None, patience: float) -> None:
-        self._run, self.result, self._patience = run, result, patience
+    def __init__(
+        self,
+        run: CollectiveRun | Receipt,
+        result: np.ndarray | None,
+        patience: float,
+        waiting: AbstractContextManager[None] = _OUTSIDE,
+    ) -> None:
+        self._run, self.result, self._patience, self._waiting = run, result, patience, waiting
 
     @property
     def done(self) -> bool:
@@ -74,7 +83,8 @@ class GroupWork:
             PeerFailed: another process failed; Aborted: this one has aborted the group.
             PreconditionNotMet: the processes are at different collectives.
         """
-        self._run.wait(self._patience if timeout is None else timeout)
+        with self._waiting:
+            self._run.wait(self._patience if timeout is None else timeout)
         return self.result
 
 
@@ -84,15 +94,16 @@ class ProcessGroup:
     Args:
         comm: a communicator of mpi4py, this group's own, all of whose processes make the group together.
         ranks: what the processes are called in messages, by rank in the group: their ranks in the world.
-        timeout: seconds that waits take at most.
+        timeout: seconds that waits take at most; `FLAGS_peer_timeout` unless given.
 
     Attributes:
         ranks, timeout: see above.
         processors: how many this one may take while the others on this machine take as many.
     """
 
-    def __init__(self, comm: Any, ranks: Sequence[int], timeout: float = PATIENCE) -> None:
-        self._comm, self.ranks, self.timeout = comm, tuple(ranks), timeout
+    def __init__(self, comm: Any, ranks: Sequence[int], timeout: float | None = None) -> None:
+        self._comm, self.ranks = comm, tuple(ranks)
+        self.timeout = peer_patience() if timeout is None else timeout
         window = Window(comm)
         beside, cores = len(window.nodes.beside(comm.rank)), window.nodes.processors
         self.processors = min(processors(), max(1, cores // beside))
@@ -330,8 +341,15 @@ class ProcessGroup:
         like: np.ndarray | None = None,
     ) -> GroupWork:
         piece = pieces[0] if pieces else like.reshape(-1) if like is not None else _NOTHING
-        rounds = Rounds(self.channel.window, pieces, most, piece.size, piece.dtype, taking, title)
-        return GroupWork(self.channel.start(rounds, title), out, self.timeout)
+        threads = self.channel.threads
+        conflict = threads.conflict(title)
+        if conflict is not None:
+            error = PreconditionNotMet(conflict)
+            self.abort(conflict, error)
+            raise error
+        window, thread = self.channel.window, mark_of_thread()
+        rounds = Rounds(window, pieces, most, piece.size, piece.dtype, taking, title, thread)
+        return GroupWork(self.channel.start(rounds, title), out, self.timeout, Waiting(threads, title))
 
     def _joining(self, title: str, op: str, array: np.ndarray) -> tuple[Any, int]:
         """How arrays are joined, and what the result is divided by."""

@@ -8,8 +8,9 @@ import sys
 from typing import Any
 
 from workbench.errors import Unavailable
+from workbench.runtime.comm.base import peer_patience
 from workbench.runtime.comm.mpi.assembly import assemble
-from workbench.runtime.comm.mpi.group import PATIENCE, ProcessGroup, groups
+from workbench.runtime.comm.mpi.group import ProcessGroup, groups
 from workbench.runtime.comm.mpi.memory.leftovers import remove_leftovers
 from workbench.runtime.comm.mpi.memory.relay import end_relaying
 from workbench.runtime.comm.mpi.memory.window import Word
@@ -20,18 +21,18 @@ _STARTED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS")
 _worlds: list[ProcessGroup] = []
 
 
-def world(patience: float = PATIENCE) -> ProcessGroup:
+def world(patience: float | None = None) -> ProcessGroup:
     """The group of all processes that `mpiexec` has started; at the first call all of them make it together.
 
     Args:
-        patience: seconds the others have for coming at that first call.
+        patience: seconds the others have for coming at that first call; `FLAGS_peer_timeout` unless given.
 
     Raises:
         Unavailable: there is no mpi4py, or the MPI behind it is not the one that started the processes; or some
             process does not come, which is named.
     """
     if not _worlds:
-        _worlds.append(_make_world(patience))
+        _worlds.append(_make_world(peer_patience() if patience is None else patience))
     return _worlds[0]
 
 

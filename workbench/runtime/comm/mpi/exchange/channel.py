@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config import FLAG_VALUES
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
 from workbench.runtime.comm.mpi.exchange.rounds import Rounds
+from workbench.runtime.comm.mpi.exchange.threads import ThreadUse
 from workbench.runtime.comm.mpi.memory.peers import Pause
 from workbench.runtime.comm.mpi.memory.window import Window, Word
 from workbench.runtime.native.control import lines
@@ -39,6 +41,7 @@ class Channel:
 
     Attributes:
         failure: why nothing goes on, None if all is well; the process that failed, if it is another one, in `culprits`.
+        threads: those that use the group; a process is warned of two at once.
         is_deserted: a process is gone, or did not come in time and has not since.
         is_stopped: asked by every wait; when it is true, the wait ends.
         state: what kernels know of it, see `words.window`. They may begin collectives of a channel on which nothing
@@ -47,6 +50,7 @@ class Channel:
 
     def __init__(self, window: Window, names: list[str], crowded: bool) -> None:
         self.window, self.names, self._crowded = window, names, crowded
+        self.threads = ThreadUse(len(names))
         self.failure: str | None = None
         self.cause: BaseException | None = None
         self.culprits: tuple[int, ...] = ()
@@ -62,6 +66,7 @@ class Channel:
         self._unposted: deque[CollectiveRun] = deque()
         self._untaken: deque[CollectiveRun] = deque()
         self._looked = 0.0
+        self._stopped: dict[int, float] = {}  # by rank: since when it is known to be stopped
 
     @property
     def _next(self) -> int:
@@ -164,17 +169,23 @@ class Channel:
             PreconditionNotMet: they are not; names what each of them does. The group gives up.
         """
         slot, mark = now % SLOTS, rounds.mark
-        segments = self.window.segments
+        segments, text = self.window.segments, "the processes are at different collectives"
         for segment in segments:
             if segment.mark(slot) != mark:
                 break
         else:
-            return
+            if not rounds.thread or not self._are_crossed(slot):
+                return
+            text = "threads of the processes are at collectives of one group in different orders"
         told = "\n".join(f"  {name}: {s.label(slot)}" for name, s in zip(self.names, segments))
-        text = f"the processes are at different collectives:\n{told}"
-        error = PreconditionNotMet(text)
-        self.give_up(text, error)
+        error = PreconditionNotMet(f"{text}:\n{told}")
+        self.give_up(str(error), error)
         raise error
+
+    def _are_crossed(self, slot: int) -> bool:
+        """Whether threads meet that do not belong together, see `threads`."""
+        marks = [segment.thread(slot) for segment in self.window.segments]
+        return self.threads.meet(marks, self.window.rank) is not None
 
     # Waiting
 
@@ -195,7 +206,8 @@ class Channel:
         Raises:
             PeerTimeout: it is not within `timeout` seconds. Aborted: the group has given up, or `is_stopped`.
         """
-        end = None if timeout is None else time.monotonic() + timeout
+        begin = time.monotonic()
+        end = None if timeout is None else begin + timeout
         pause = Pause(self._crowded)
         while not done():
             if self.advance():
@@ -212,6 +224,7 @@ class Channel:
             pause()
             if pause.is_long:
                 self.look_whether_they_live()
+                self._require_awake(title, late, begin)
 
     def _late(self, run: CollectiveRun) -> Iterable[int]:
         own = self.window.own.words
@@ -224,6 +237,14 @@ class Channel:
         self.is_deserted = True
         who = ", ".join(self._described(rank) for rank in missing)
         return PeerTimeout(f"{title}: not done within {timeout} s, waiting for {who}", missing)
+
+    def _require_awake(self, title: str, late: Callable[[], Iterable[int]], begin: float) -> None:
+        """Raises: PeerTimeout: a process that is stopped has been waited for since then, for long enough."""
+        if not self._stopped:
+            return
+        patience, now = FLAG_VALUES["FLAGS_stopped_peer_timeout"], time.monotonic()
+        if any(patience and now - max(begin, self._stopped.get(rank, now)) >= patience for rank in late()):
+            raise self._timed_out(title, patience, late())
 
     def _described(self, rank: int) -> str:
         state = self.window.state_of(rank)
@@ -251,7 +272,10 @@ class Channel:
         if now - self._looked < _LOOK or self.failure is not None:
             return
         self._looked = now
-        gone = [rank for rank in range(len(self.names)) if self.window.state_of(rank) == "gone"]
+        states = [self.window.state_of(rank) for rank in range(len(self.names))]
+        stopped = [rank for rank, state in enumerate(states) if state == "stopped"]
+        self._stopped = {rank: self._stopped.get(rank, now) for rank in stopped}
+        gone = [rank for rank, state in enumerate(states) if state == "gone"]
         if gone and not self.advance():  # what it did before it went counts
             self.look()  # it may have said why, or others have seen who was the first
             self._tell_of(gone[0])

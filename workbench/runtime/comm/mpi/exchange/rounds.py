@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from workbench.runtime.comm.mpi.exchange.threads import described
 from workbench.runtime.comm.mpi.memory.slots import put
 from workbench.runtime.comm.mpi.memory.window import Window, label_of
 from workbench.runtime.words.window import SLOT_BYTES, SLOTS
@@ -81,6 +82,7 @@ class Rounds:
         length, dtype: of every piece.
         taking: what is due to this process.
         title: of the collective; `mark` is the number that stands for it, in its `label`.
+        thread: the mark of the thread that calls it, see `threads`; 0 where the order does not depend on threads.
 
     Attributes:
         count: how many rounds there are; step: elements of one. room: bytes there are in a slot for every piece.
@@ -95,6 +97,7 @@ class Rounds:
         dtype: np.dtype[Any],
         taking: Taking,
         title: str,
+        thread: int = 0,
     ) -> None:
         self._window, self._pieces, self._taking = window, pieces, taking
         self.length, self._dtype = length, dtype
@@ -104,7 +107,7 @@ class Rounds:
         self.count = max(1, -(-length // self.step))
         given = max((i for i, piece in enumerate(pieces) if piece is not None), default=None)
         filled = 0 if given is None else self._starts[given] + min(self.step, length) * dtype.itemsize
-        self.label = label_of(title, filled)
+        self.label, self.thread = label_of(title, filled, described(title) if thread else None), thread
         self.mark = int.from_bytes(self.label[:8], "little")
         self._views: dict[tuple[int, int], Views] = {}
 
@@ -116,7 +119,7 @@ class Rounds:
         for piece, view in zip(self._pieces, mine):
             if piece is not None:
                 put(view, piece[begin:end])
-        own.put_label(slot, self.label)
+        own.put_label(slot, self.label, self.thread)
 
     def take(self, number: int, slot: int) -> None:
         """Take what is due of a round that all have posted."""

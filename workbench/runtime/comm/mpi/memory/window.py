@@ -74,12 +74,18 @@ class SharedSegment:
         self._labels = [label.data for label in self.labels]
         self._marks = [label[:8].view(np.int64).data for label in self.labels]
         self._given = [label[8:16].view(np.int64).data for label in self.labels]
+        self._threads = [label[-8:].view(np.int64).data for label in self.labels]
         self.address: int = memory.__array_interface__["data"][0]
         self.slots: list[np.ndarray] = list(memory[DATA:].reshape(SLOTS, SLOT_BYTES))
 
-    def put_label(self, slot: int, label: bytes) -> None:
-        """Say which collective the slot's contents belong to, see `label_of`."""
+    def put_label(self, slot: int, label: bytes, thread: int = 0) -> None:
+        """Say which collective the slot's contents belong to, see `label_of`, and which thread's, see `threads`."""
         self._labels[slot][: len(label)] = label
+        self._threads[slot][0] = thread
+
+    def thread(self, slot: int) -> int:
+        """The mark of the thread whose contents the slot has."""
+        return self._threads[slot][0]
 
     def mark(self, slot: int) -> int:
         """What tells a collective from another one."""
@@ -113,14 +119,14 @@ class SharedSegment:
         return read
 
 
-def label_of(text: str, nbytes: int = 0) -> bytes:
+def label_of(text: str, nbytes: int = 0, said: str | None = None) -> bytes:
     """What is put beside the contents of a slot: a number that tells collectives apart, their size, and words.
 
     Args:
-        nbytes: how many bytes of the slot this process fills at most.
+        nbytes: how many bytes of the slot this process fills at most. said: the words, `text` unless given.
     """
     numbers = crc32(text.encode()).to_bytes(8, "little") + nbytes.to_bytes(8, "little")
-    return numbers + text.encode()[: LABEL_BYTES - 17] + b"\0"
+    return numbers + (said or text).encode()[: LABEL_BYTES - 25] + b"\0"
 
 
 class Window:
