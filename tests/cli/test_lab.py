@@ -46,10 +46,16 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(shipped: Path) -> No
         samples.copy_samples(shipped, Path("/proc/none"))
 
 
-def test_a_checkout_is_opened_in_place_and_an_installed_package_copies(
+def test_a_checkout_and_an_installed_package_open_a_copy(
     shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert samples.checkout_folder() == Path(__file__).resolve().parent.parent.parent / "notebooks"
+    checkout, clone = Path(__file__).resolve().parent.parent.parent, tmp_path / "clone"
+    clone.mkdir()
+    monkeypatch.chdir(clone)
+    assert samples.shipped_folder() == checkout / "notebooks"
+    assert lab.sample() == clone / "workbench-notebooks" / "01_quickstart.ipynb"
+    assert lab.sample().read_bytes() == (checkout / "notebooks" / "01_quickstart.ipynb").read_bytes()
+    assert "workbench-notebooks/" in (checkout / ".gitignore").read_text().splitlines()
     package = tmp_path / "site-packages" / "workbench"
     shutil.copytree(shipped, package / "notebooks")
     for module in (samples, lab):

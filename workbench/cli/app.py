@@ -46,8 +46,8 @@ def lab(
 ) -> None:
     """Open JupyterLab on a notebook.
 
-    Installed from a wheel, the sample notebooks are copied to ./workbench-notebooks first; a file that is
-    already there is never overwritten.
+    Without a name the sample notebooks are copied to ./workbench-notebooks first; a file that is already there is
+    never overwritten.
     """
     from workbench.cli.lab import open_lab
 

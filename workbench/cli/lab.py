@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from workbench.cli.failure import CommandError
-from workbench.cli.samples import COPY_FOLDER, PACKAGE, QUICKSTART, checkout_folder, copy_samples
+from workbench.cli.samples import COPY_FOLDER, PACKAGE, QUICKSTART, copy_samples, shipped_folder
 
 
 def open_lab(notebook: Path | None, *, browser: bool, port: int | None) -> int:
@@ -31,20 +31,13 @@ def existing(path: Path) -> Path:
 
 
 def sample() -> Path:
-    """The quickstart notebook: the checkout's own, or a copy of the wheel's in the current folder."""
-    folder = checkout_folder()
-    if folder is None:
-        folder = announced_copy()
-    return existing(folder / QUICKSTART)
-
-
-def announced_copy() -> Path:
-    copied = copy_samples(PACKAGE / "notebooks", Path.cwd() / COPY_FOLDER)
+    """The quickstart notebook in a copy of the samples in the current folder: to run one changes its file."""
+    copied = copy_samples(shipped_folder(), Path.cwd() / COPY_FOLDER)
     if copied.written:
         typer.echo(f"Copied {len(copied.written)} sample notebooks to {copied.folder}")
     if copied.kept:
         typer.echo(f"Kept your own {', '.join(copied.kept)}; delete a file to get the shipped one again.")
-    return copied.folder
+    return existing(copied.folder / QUICKSTART)
 
 
 def prepare_environment() -> None:

@@ -19,12 +19,12 @@ class Copied:
     kept: tuple[str, ...]
 
 
-def checkout_folder() -> Path | None:
-    """The notebooks/ of a source checkout, where they are edited in place; None for an installed wheel."""
+def shipped_folder() -> Path:
+    """Where the samples are, which stay as they are: the notebooks/ of a source checkout, or of an installed wheel."""
     root = PACKAGE.parent
     if (root / "pyproject.toml").is_file() and (root / "notebooks").is_dir():
         return root / "notebooks"
-    return None
+    return PACKAGE / "notebooks"
 
 
 def copy_samples(source: Path, folder: Path) -> Copied:

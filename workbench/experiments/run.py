@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench import between
-from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, did_you_mean
+from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet, add_line, did_you_mean
 from workbench.executors.profiling.sampled_steps import EarlyStep
 from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.run_state import FINISHED, Evaluated, State, Underway
 from workbench.experiments.steered import POLL_S, Steered, seconds_of
 from workbench.framework.paths import path_text
 from workbench.framework.text.printable import printable
+from workbench.parallel.cluster.rank_errors import RankLost
 from workbench.runtime.ending import the_end
 
 
@@ -269,6 +270,16 @@ class Run(Steered):
             raise self.error
         return self
 
+    def _way_on(self) -> str:
+        """What to type when the processes that made the steps are gone."""
+        if self.checkpoints:
+            step, path = self.checkpoints[-1]
+            return f"then the same call with checkpoint={path!r} goes on from step {step:,}"
+        return (
+            "then the same call begins again where this run began, for no checkpoint of it had been written; "
+            "checkpoints='FOLDER' has train write them"
+        )
+
     @property
     def finished(self) -> bool:
         """Whether no further step will come."""
@@ -317,6 +328,8 @@ class Run(Steered):
             is_cut = self._stopping and self.step != self.steps and not self._enough
             self._outcome = State.STOPPED if is_cut else State.DONE
         except BaseException as error:  # handed to wait(); a thread has nobody else to tell
+            if isinstance(error, RankLost):
+                add_line(error, self._way_on())
             self.error, self._outcome = error, State.FAILED
         finally:
             self._end()

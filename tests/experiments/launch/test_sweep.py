@@ -53,6 +53,8 @@ def test_every_combination_once_in_order(file: Path) -> None:
     a, b = (result.runs[n].scalars["loss"] for n in (1, 2))
     np.testing.assert_allclose(a, b, rtol=1e-5)  # AllReduce and Reduce make the same steps
     assert "4 of 4 trials done" in repr(result)
+    last = {run.number: float(run.scalars["loss"][-1]) for run in result.runs}
+    assert result.best.number == min(last, key=lambda number: last[number])
 
 
 def test_a_second_call_runs_nothing_again_and_another_grid_does(file: Path) -> None:

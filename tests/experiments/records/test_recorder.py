@@ -18,7 +18,7 @@ import workbench as wb
 from tests.executors.models import regression
 from tests.experiments.recorded import run_of
 from workbench import events
-from workbench.experiments import runs
+from workbench.experiments import compare, runs
 from workbench.experiments.records import recorder
 from workbench.experiments.records.runs_file import Entry, Happening, RunProgress, RunsFile
 from workbench.experiments.records.surroundings import surroundings
@@ -79,6 +79,19 @@ def test_drops_and_errors_of_the_own_executor_are_kept(file: Path) -> None:
     ]
     assert recorded.settings["num_iteration_per_drop_scope"] == "2" and recorded.settings["devices"] == exe.device_count
     assert not events.LISTENERS
+
+
+def test_the_strategy_is_recorded_whether_it_was_chosen_or_not(file: Path) -> None:
+    model = regression()
+    for mode in (None, "Reduce"):
+        build, scope = wb.static.BuildStrategy(), wb.static.Scope()
+        if mode is not None:
+            build.reduce_strategy = build.ReduceStrategy[mode]
+        exe = wb.static.ParallelExecutor(
+            False, loss_name=model.loss.name, main_program=model.main, scope=scope, build_strategy=build
+        )
+        run_of(file, 1, model, executor=exe, scope=None, name=str(mode)).wait(30)
+    assert compare("None", "Reduce", file=file).settings["reduce_strategy"] == ("AllReduce", "Reduce")
 
 
 def test_drops_that_another_thread_asks_for_are_kept_if_they_are_of_the_runs_executor(file: Path) -> None:

@@ -207,7 +207,33 @@ def test_comparison(file: Path) -> None:
     assert len([path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]) == 2
     assert 'alt="loss of run 1, run 2"' in html
     with pytest.raises(wb.errors.InvalidType, match="compare takes"):
-        compare("1", 2, file=file)  # type: ignore[arg-type]
+        compare(1.5, 2, file=file)  # type: ignore[arg-type]
+
+
+def test_a_run_goes_by_its_name_the_newest_of_several(file: Path) -> None:
+    again = RunsFile(file).begin("a", 3, {"seed": 8}).number
+    assert runs(file)["a"].number == again and runs(file)["b"].number == 2
+    assert [run.number for run in compare("b", "a", 1, file=file).runs] == [2, again, 1]
+    with pytest.raises(wb.errors.NotFound, match=r"there is no run 'bb' in this table of 4 .* Did you mean 'b'"):
+        compare("bb", file=file)
+
+
+def test_the_best_run_has_the_lowest_or_the_highest_newest_value(file: Path) -> None:
+    runs_file = RunsFile(file)
+    number = runs_file.begin("nan", 2, {})
+    runs_file.add(number, RunProgress("done", 2, 0.5), [("loss", 0, [0.1, float("nan")])])
+    lasts = {run.name: float(run.scalars["loss"][-1]) for run in runs(file) if "loss" in run.scalars}
+    assert lasts["a"] == 1.0 and lasts["b"] == 1.5
+    assert runs(file).best().name == "a" and runs(file).best("loss", mode="max").name == "b"
+    number = runs_file.begin("valid", 2, {})
+    runs_file.add(number, RunProgress("done", 2, 0.5), [("loss", 0, [9.0]), ("val_loss", 0, [0.4])])
+    assert runs(file).best().name == "valid" and runs(file).best("loss").name == "a"
+    for call, error in ((lambda: runs(file).best("los"), wb.errors.NotFound),
+                        (lambda: runs(file).filter(name="nan").best(), wb.errors.NotFound),
+                        (lambda: runs(file)[:0].best(), wb.errors.NotFound),
+                        (lambda: runs(file).best(mode="least"), wb.errors.InvalidArgument)):  # fmt: skip
+        with pytest.raises(error, match=r"none of these|'min' or 'max'"):
+            call()
 
 
 def test_any_number_of_runs_side_by_side(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -15,6 +16,7 @@ import workbench as wb
 from tests.executors.models import Model
 from tests.experiments.training.test_run import Batches, _until, ready
 from workbench.experiments import Run, train
+from workbench.parallel.cluster.rank_errors import RankLost
 
 
 def test_pause_holds_at_a_step_boundary_and_resume_goes_on(model: Model) -> None:
@@ -216,3 +218,33 @@ def test_a_second_ctrl_c_leaves_a_step_that_takes_long() -> None:
     assert run.state == "running"
     go_on.set()
     assert run.wait(10).state == "stopped"
+
+
+def test_a_run_whose_ranks_are_lost_says_what_goes_on_from_where(model: Model, tmp_path: Path) -> None:
+    def lose(run: Run) -> None:
+        if run.step == 3:
+            raise RankLost(1, "was ended by SIGKILL")
+
+    def lost(**how: Any) -> str:
+        run = train(model.main, Batches(model, 5, 0.0), epochs=1, record=False, progress=False, **how)
+        with pytest.raises(RankLost) as caught:
+            run.wait(30)
+        return str(caught.value)
+
+    begun = (
+        "rank 1 was ended by SIGKILL; the others were ended with it. cluster.restart() starts new ranks\n"
+        "  then the same call"
+    )
+    said = lost(scope=ready(model), on_step=lose)
+    assert said.startswith(f"{begun} begins again where this run began, for no checkpoint of it had been written")
+
+    def save(run: Run) -> None:
+        run.save(tmp_path / "two.checkpoint") if run.step == 2 else lose(run)
+
+    said = lost(scope=ready(model), on_step=save)
+    path = re.search(r"then the same call with checkpoint='([^']+)' goes on from step 2$", said)
+    assert path is not None
+    steps: list[int] = []
+    again = {"epochs": 1, "record": False, "scope": ready(model), "on_step": lambda run: steps.append(run.step)}
+    assert train(model.main, Batches(model, 5, 0.0), checkpoint=path[1], **again).wait(30).step == 5
+    assert sorted(set(steps)) == [3, 4, 5]

@@ -20,7 +20,7 @@ from workbench.experiments.tables.run_table import runs
 
 _MISSING = "-"
 
-Comparable = RecordedRun | Run | int
+Comparable = RecordedRun | Run | int | str
 
 
 class Comparison:
@@ -89,8 +89,9 @@ def compare(*runs: Comparable | Iterable[Comparable], file: str | os.PathLike[st
     """Recorded runs side by side, any number of them.
 
     Args:
-        runs: numbers, rows of `runs()`, or Runs of this process; or one list of these, as `runs()` itself.
-        file: where numbers are looked up; `WORKBENCH_RUNS` or the user's own file by default.
+        runs: numbers, names (the newest run of that name), rows of `runs()`, or Runs of this process; or one list of
+            these, as `runs()` itself.
+        file: where numbers and names are looked up; `WORKBENCH_RUNS` or the user's own file by default.
 
     Raises:
         NotFound: there is no such run. InvalidArgument: none is given. InvalidType: something else; a Run that is not
@@ -121,11 +122,13 @@ def compare(*runs: Comparable | Iterable[Comparable], file: str | os.PathLike[st
 def _recorded(given: Any, file: str | os.PathLike[str] | None) -> RecordedRun:
     if isinstance(given, RecordedRun):
         return given
-    if isinstance(given, int) and not isinstance(given, bool):
+    if isinstance(given, int | str) and not isinstance(given, bool):
         return runs(file)[given]
     record = record_of(given) if isinstance(given, Run) else None
     if record is None:
-        raise InvalidType(f"compare takes numbers of runs, rows of runs(), or Runs that are recorded, got {given!r}")
+        raise InvalidType(
+            f"compare takes numbers or names of runs, rows of runs(), or Runs that are recorded, got {given!r}"
+        )
     record.write()
     if record.number is None:
         raise InvalidType(f"{given!r} could not be recorded: {record.trouble}")

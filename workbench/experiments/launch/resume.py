@@ -13,11 +13,13 @@ from workbench.experiments.run import Run
 from workbench.experiments.tables.run_table import runs
 
 
-def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int | None = None, **options: Any) -> Run:
+def resume(
+    run: Run | RecordedRun | int | str, setup: Setup | None = None, step: int | None = None, **options: Any
+) -> Run:
     """Go on from a checkpoint of a run, in a run of its own.
 
     Args:
-        run: a Run, or a recorded one, or its number.
+        run: a Run, or a recorded one, or its number, or its name, of which it is the newest.
         setup: what it was made of; a Run that was started from a Setup knows it.
         step: of the checkpoint; the last one by default.
         options: as in `Setup.start`.
@@ -40,7 +42,7 @@ def resume(run: Run | RecordedRun | int, setup: Setup | None = None, step: int |
         >>> more.wait().step
         8
     """
-    recorded = runs(options.get("record") or None)[run] if isinstance(run, int) else run
+    recorded = runs(options.get("record") or None)[run] if isinstance(run, int | str) else run
     if not isinstance(recorded, Run | RecordedRun):
         raise InvalidType(f"resume takes a Run, a row of runs() or its number, got {run!r}")
     given = getattr(recorded, "setup", None) if setup is None else setup

@@ -84,6 +84,15 @@ class Sweep:
         """The table of all trials that are done, in the order of the grid."""
         return Runs([self.done[i] for i in sorted(self.done)], self.file)
 
+    @property
+    def best(self) -> RecordedRun:
+        """The trial with the lowest newest value of what was fetched first; `runs.best(by, mode)` takes another one.
+
+        Raises:
+            NotFound: no trial has a value that is a number.
+        """
+        return self.runs.best()
+
     def __repr__(self) -> str:
         state = f"{len(self.done)} of {len(self.trials)} trials done"
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -141,6 +150,8 @@ def sweep(
         ...                  fetch={"loss": loss}, progress=False)
         >>> [run.steps for run in found.runs]
         [2, 2]
+        >>> found.best.settings["learning_rate"]
+        0.1
     """
     trials = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
     trials.find_done()

@@ -39,21 +39,52 @@ class Runs(Sequence[RecordedRun]):
         return iter(self._runs)
 
     @overload
-    def __getitem__(self, number: int) -> RecordedRun: ...
+    def __getitem__(self, number: int | str) -> RecordedRun: ...
     @overload
     def __getitem__(self, number: slice) -> Runs: ...
-    def __getitem__(self, number: int | slice) -> RecordedRun | Runs:
-        """The run of a number as the table shows it; a slice is by position.
+    def __getitem__(self, number: int | str | slice) -> RecordedRun | Runs:
+        """The run of a number as the table shows it, or the newest of a name; a slice is by position.
 
         Raises:
             NotFound: the table has no such run.
         """
         if isinstance(number, slice):
             return self._of(self._runs[number])
+        if isinstance(number, str):
+            return self._newest(number)
         for run in self._runs:
             if run.number == number:
                 return run
         raise NotFound(f"there is no run {number} in this table of {len(self)} runs from {self._file.path}")
+
+    def _newest(self, name: str) -> RecordedRun:
+        named = [run for run in self._runs if run.name == name]
+        if not named:
+            hint = did_you_mean(name, [run.name for run in self._runs])
+            raise NotFound(f"there is no run {name!r} in this table of {len(self)} runs from {self._file.path}.{hint}")
+        return max(named, key=lambda run: run.number)
+
+    def best(self, by: str | None = None, mode: str = "min") -> RecordedRun:
+        """The run with the lowest, or with `mode="max"` the highest, newest value.
+
+        Args:
+            by: a fetched value; by default the first that was fetched, of validation data where there are some. NaN is
+                never the best.
+
+        Raises:
+            NotFound: no run has such a value. InvalidArgument: another mode.
+        """
+        if mode not in ("min", "max"):
+            raise InvalidArgument(f"best takes 'min' or 'max' as mode, got {mode!r}")
+        values = list(dict.fromkeys(name for run in self._runs for name in run.last))
+        if by is None:
+            by = next((f"val_{name}" for name in values if f"val_{name}" in values), next(iter(values), None))
+        having = [run for run in self._runs if by in run.last and not math.isnan(run.last[by])]
+        if not having or by is None:
+            what = "a value" if by is None else f"a value of {by!r} that is a number"
+            raise NotFound(f"none of these {len(self)} runs has {what}.{did_you_mean(by, values)}")
+        in_order = sorted(having, key=lambda run: run.last[by])
+        return in_order[0] if mode == "min" else in_order[-1]
 
     @property
     def columns(self) -> list[str]:

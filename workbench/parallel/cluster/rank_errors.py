@@ -22,10 +22,7 @@ class RankLost(Unavailable):
     def __init__(self, rank: int | None, how: str) -> None:
         self.rank, self.how = rank, how
         which = "a rank" if rank is None else f"rank {rank}"
-        super().__init__(
-            f"{which} {how}; the others were ended with it. cluster.restart() starts new ranks, and "
-            "wb.train(…, checkpoint=…) goes on from the last checkpoint"
-        )
+        super().__init__(f"{which} {how}; the others were ended with it. cluster.restart() starts new ranks")
 
 
 def has_failed(answer: Any) -> bool:

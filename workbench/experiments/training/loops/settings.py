@@ -23,6 +23,8 @@ from workbench.framework.values.portable import config_of
 from workbench.graph.options import show
 from workbench.parallel.cluster.trained import ClusterExecutor
 
+_ALWAYS = ("reduce_strategy", "num_iteration_per_drop_scope")  # as the page has them, whether they were set or not
+
 
 def file_of(record: bool | str | os.PathLike[str]) -> RunsFile | None:
     """The file to record in; None if nothing is to be, or, with a notice, if there can be none."""
@@ -56,7 +58,7 @@ def settings_of(
     if inspectable is not None:
         settings.update(_of_executor(inspectable.inspection))
     elif isinstance(executor, ClusterExecutor):
-        settings.update(devices=executor.device_count, ranks=executor.cluster.size)
+        settings.update(devices=executor.device_count, ranks=executor.cluster.size, reduce_strategy="AllReduce")
     for name in ("batch_size", "shuffle", "drop_last"):
         if isinstance(value := getattr(loader, name, None), int):
             settings[name] = value
@@ -108,7 +110,8 @@ def _kind_of(scheduler: Any) -> Any:
 def _of_executor(executor: Inspection) -> dict[str, Any]:
     settings: dict[str, Any] = {"devices": len(executor.places), "places": ", ".join(map(str, executor.places))}
     for options in (executor.build, executor.execution):
-        chosen = {name: getattr(options, name) for name in options.OPTIONS if options.is_set(name)}
+        names = [name for name in options.OPTIONS if name in _ALWAYS or options.is_set(name)]
+        chosen = {name: getattr(options, name) for name in names}
         settings.update(
             {name: value.name if isinstance(value, Enum) else show(value) for name, value in chosen.items()}
         )
