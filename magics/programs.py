@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import keyword
+import re
 from typing import Any
 
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
@@ -83,6 +86,13 @@ class ProgramMagics(Magics):
     @argument("--optimizer", metavar="NAME", help="of a Layer: the optimizer, made with its parameters")
     @argument("--stop-on-nan", action="store_true", help="end at the first NaN, in front of the step that makes it")
     @argument("--fresh", action="store_true", help="start over: every value anew, schedules at the first step")
+    @argument(
+        "--resume",
+        metavar="RUN",
+        nargs="?",
+        const="",
+        help="go on from the last checkpoint: of the newest run, or this one",
+    )
     @argument("--quiet", action="store_true", help="show no progress")
     @line_magic
     def train(self, line: str) -> Run:
@@ -90,16 +100,38 @@ class ProgramMagics(Magics):
 
         Interrupting stops it after the step in progress, and ends the cell. Parameters without a value are initialised
         first; of a program whose cell was changed and run again, what has another shape, initializer or optimizer is
-        made anew, the rest goes on, and a line says which. The result is the run: `run = %train net loader`. The steps
+        made anew, the rest goes on, and a line says which. The result is the run: `run = %train net loader`; with
+        `%train run = net loader` the name is there while it trains, and after an interrupt. The steps
         of a Layer are recorded, as by jit.capture; --fetch takes functions of its output and the label. Of a step
         function --fetch names what it returns; for --valid it comes from a function that returns (step, layer,
         evaluate), see `cluster.train`.
         """
         __tracebackhide__ = True
+        bound, line = _bound(line)
         args = parse(self.train, line)
         asked = Asked(
             args.steps, args.epochs, tuple(args.fetch), args.devices, args.valid, args.valid_every, args.checkpoints,
             args.monitor, args.mode, args.quiet, args.stop_on_nan, args.loss, args.optimizer, args.cluster,
-            args.fresh,
+            args.fresh, args.resume, bound, f"%train {_plain(line)}",
         )  # fmt: skip
         return train(self.session, args.name, args.loader, asked)
+
+
+def _bound(line: str) -> tuple[str | None, str]:
+    """The name in `name = net loader …`, None if there is none; and the rest.
+
+    Raises:
+        UsageError: it cannot be a name.
+    """
+    before, sign, rest = line.partition("=")
+    if not sign or len(before.split()) != 1 or before.strip().startswith("-"):
+        return None, line
+    name = before.strip()
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"{name!r} cannot be the name of a run; use a Python name, as in %train run = net loader")
+    return name, rest.strip()
+
+
+def _plain(line: str) -> str:
+    """A line without what holds for one time."""
+    return re.sub(r"\s+--(fresh|resume(\s+[^\s-]\S*)?)(?=\s|$)", "", line).strip()

@@ -71,12 +71,13 @@ def test_the_server_is_asked_to_stay_on_this_machine(tmp_path: Path) -> None:
     assert {"--ServerApp.port=9000", "--ServerApp.port_retries=0"} <= set(options)
     assert f"--ServerApp.root_dir={tmp_path}" in options
     assert options[-1] == str(tmp_path / "a b.ipynb")
+    assert "--LabApp.default_url=/lab/tree/a%20b.ipynb" in options  # the address that is printed
 
 
 def test_a_folder_is_opened_as_the_root(tmp_path: Path) -> None:
     options = lab.arguments(tmp_path, browser=True, port=None)
     assert f"--ServerApp.root_dir={tmp_path}" in options
-    assert all(option.startswith("--") for option in options)
+    assert all(option.startswith("--") and "default_url" not in option for option in options)
 
 
 def test_the_users_own_jupyter_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:

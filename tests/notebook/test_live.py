@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from jupyter_client.manager import KernelManager
 
+import workbench as wb
 from tests.experiments.pictures import SVG, drawings
 from tests.notebook.magics.test_program import Text
+from workbench import static
 from workbench.cli.headless import this_python
 from workbench.experiments import Run
 from workbench.notebook.steps import live
 from workbench.notebook.steps.live import LiveView, watch
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 
 class Shown:
@@ -120,10 +124,52 @@ def test_values_of_validation_data_stand_where_they_were_taken() -> None:
     run = Run("net", lambda run: iter(()), None).start().wait(30)
     run.history.update(loss=[1.0] * 40, val_loss=[2.0, 1.0])
     run.validated, run.val_labels = [20, 40], ("val_loss",)
-    charts = drawings(LiveView(run)._repr_html_())
-    assert [len(list(chart.iter(f"{SVG}path"))) for chart in charts] == [3, 3]
-    drawn = [text.text for text in charts[1].iter(f"{SVG}text")]
-    assert "20" in drawn and "10" not in drawn
+    (chart,) = drawings(LiveView(run)._repr_html_())  # one frame for both
+    lines = [path for path in chart.iter(f"{SVG}path") if path.get("class") == "line"]
+    assert len(lines) == 2
+    ends = [[float(point.split()[0]) for point in pieces(line)[0].split("L")] for line in lines]
+    assert ends[1][-1] == ends[0][-1] and ends[0][0] < ends[1][0] == pytest.approx(sum(ends[0][19:21]) / 2, abs=8)
+    run.val_labels, run.history["val_acc"] = ("val_loss", "val_acc"), [0.5, 0.75]
+    assert "val_acc 0.75" in LiveView(run)._repr_html_()  # nothing of training beside it: a frame of its own
+
+
+def test_the_first_nan_is_told_at_once_with_its_step_and_op() -> None:
+    """While the run goes on, in the picture itself, and the bar is red."""
+    wb.enable_static()
+    try:
+        main, startup = static.Program(), static.Program()
+        with static.program_guard(main, startup):
+            loss = wb.mean(wb.log(static.nn.fc(static.data("x", [None, 1]), 1, weight_attr=_one(), bias_attr=False)))
+            wb.optimizer.SGD(0.001).minimize(loss)
+        batches = [{"x": np.full((2, 1), 1.0 if k < 3 else -1.0, np.float32)} for k in range(9)]
+        seen: list[str] = []
+
+        def look(run: Run) -> None:
+            if run.step == 6:
+                seen.extend((repr(LiveView(run)), LiveView(run)._repr_html_()))
+
+        with scope_guard(Scope()):
+            run = wb.train(main, batches, epochs=2, on_step=look, progress=False, record=False, name="net").wait(30)
+    finally:
+        wb.disable_static()
+    text, page = seen
+    assert "NaN from step 4: op 'log' on cpu:0 makes it" in text and "epoch 1 of 2" in text
+    ElementTree.fromstring(f"<div>{page}</div>")
+    assert 'role="alert"' in page and "accent-color" in page and "NaN from step 4" in page
+    assert run.step == 18 and "accent-color" not in LiveView(Run("fine", lambda run: iter(()), 3))._repr_html_()
+
+
+def _one() -> Any:
+    return wb.ParamAttr(initializer=wb.nn.initializer.Constant(1.0))
+
+
+def test_how_fast_it_is_and_how_long_it_takes_is_counted_from_where_it_went_on() -> None:
+    run = Run("net", lambda run: iter(()), 100, epochs=4)
+    run.begin_at(60, 2, {}, [], ())
+    run.step, run.seconds = 70, 5.0
+    assert (run.steps_per_second, run.seconds_left) == (2.0, 15.0)
+    assert LiveView(run).progress() == "net: 70 of 100 steps, epoch 3 of 4, 5.0 s, 2 steps/s, 15 s left (ready)"
+    assert [live.duration(s) for s in (3.25, 59.6, 200, 7500)] == ["3.2 s", "1 min 0 s", "3 min 20 s", "2 h 05 min"]
 
 
 def pieces(line: ElementTree.Element) -> list[str]:
@@ -168,7 +214,7 @@ def test_the_interrupt_button_of_a_real_kernel_stops_training() -> None:
             return str(reply["content"]["status"])
 
         assert run(ENDLESS) == "ok"
-        assert run("%train net forever --fetch loss", manager.interrupt_kernel) == "error"
+        assert run("%train kept = net forever --fetch loss", manager.interrupt_kernel) == "error"
         last = [m["content"]["data"]["text/plain"] for m in outputs if m["msg_type"] == "update_display_data"][-1]
         assert "(stopped)" in last
         assert run(LOOK) == "ok"
@@ -180,6 +226,7 @@ def test_the_interrupt_button_of_a_real_kernel_stops_training() -> None:
 LOOK = """
 run = max(wb.runs(), key=lambda run: run.number)
 assert run.state == "stopped" and run.step == len(run.scalars["loss"]) > 0
+assert kept.step == run.step and str(kept.state) == "stopped" and kept.scope is static.global_scope()
 """
 ENDLESS = """
 %load_ext workbench

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import typer
 
@@ -67,4 +68,7 @@ def arguments(target: Path, *, browser: bool, port: int | None) -> list[str]:
         options += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--ServerApp.allow_root=True")  # a container's only user; the server is on loopback
-    return options if target.is_dir() else [*options, str(target)]
+    if target.is_dir():
+        return options
+    address = f"/lab/tree/{quote(target.name)}"  # what JupyterLab prints, and where / leads to
+    return [*options, f"--LabApp.default_url={address}", str(target)]

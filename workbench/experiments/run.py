@@ -39,7 +39,8 @@ class Run(Steered):
         best_model_path, best_model_score, last_model_path: of the checkpoints that `train` was told to keep.
         executor: what runs the steps, where `train` was told; setup: the `Setup` it was started from, if any.
         target, loader, fetch: what `train` was given, fetch as {label: variable name}. program: that runs: the target,
-            or what was recorded of it; None if nothing could be.
+            or what was recorded of it; None if nothing could be. scope: where its values are.
+        again: trains the same once more, with options of `train` that are changed; None of what `train` did not begin.
     """
 
     def __init__(
@@ -72,6 +73,9 @@ class Run(Steered):
         self.loader: Any = None
         self.target: Any = None
         self.fetch: dict[str, str] = {}
+        self.scope: Any = None
+        self.again: Callable[..., Run] | None = None
+        self._first = 0  # steps that another run had made, from whose checkpoint this one goes on
         self._work = work
         self._observers: list[Callable[[Run], None]] = []
         self._is_underway = False  # what was yielded last has steps behind it that have been begun
@@ -97,10 +101,16 @@ class Run(Steered):
         """Whether somebody looks at what every step leaves behind; see `subscribe`."""
         return self._lookers > 0
 
-    def trains(self, program: Any, loader: Any, fetch: dict[str, str], executor: Any, target: Any) -> None:
+    def trains(
+        self, program: Any, loader: Any, fetch: dict[str, str], executor: Any, target: Any, scope: Any = None
+    ) -> None:
         """Note what it is a run of."""
         self.program, self.loader, self.fetch, self.executor = program, loader, dict(fetch), executor
-        self.target = target
+        self.target, self.scope = target, scope
+
+    def goes_on_by(self, again: Callable[..., Run]) -> None:
+        """Note what trains the same once more."""
+        self.again = again
 
     def saves_by(self, write: Callable[[str | os.PathLike[str]], None], is_of_several: bool = False) -> None:
         """Have checkpoints written by `write(path)`, which several processes may call together."""
@@ -110,7 +120,7 @@ class Run(Steered):
         self, step: int, epoch: int, history: dict[str, list[float]], validated: list[int], val_labels: tuple[str, ...]
     ) -> None:
         """Be where another run was, before the beginning; the values are as in the attributes."""
-        self.step, self.epoch, self.history = step, epoch, history
+        self.step, self.epoch, self.history, self._first = step, epoch, history, step
         self.validated, self.val_labels = validated, val_labels
 
     def complete_epoch(self) -> None:
@@ -297,7 +307,14 @@ class Run(Steered):
     @property
     def steps_per_second(self) -> float:
         """Completed steps by time spent running."""
-        return self.step / self.seconds if self.seconds else 0.0
+        return (self.step - self._first) / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long it takes to make the steps that are left, as fast as those so far; None where that is not known."""
+        if self.steps is None or not self.steps_per_second:
+            return None
+        return max(self.steps - self.step, 0) / self.steps_per_second
 
     def subscribe(self, observer: Callable[[Run], None], at_rest: bool = True) -> None:
         """Have `observer(run)` called on the training thread after every step, after every evaluation of validation

@@ -152,3 +152,22 @@ def test_a_child_forked_in_a_transaction_uses_the_file(file: Path) -> None:
     process = python(FORKED_IN_A_TRANSACTION.format(file=str(file)))
     _, told = process.communicate(timeout=60)
     assert process.returncode == 0, told
+
+
+KILLED_AT_ONCE = """
+import os, signal, time
+from pathlib import Path
+from tests.experiments.recorded import run_of
+from workbench.experiments.records import recorder
+recorder.surroundings = lambda: time.sleep(60)  # git takes its time
+run_of(Path({file!r}), 10**9)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_whose_process_dies_at_once_is_in_the_file(file: Path) -> None:
+    killed = python(KILLED_AT_ONCE.format(file=str(file)))
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    (recorded,) = runs(file)
+    assert recorded.state == "running" and recorded.steps == 10**9

@@ -1,14 +1,18 @@
 """`%train`: names in, a finished run out."""
 
 import re
+import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
+import workbench as wb
 from tests.notebook.conftest import Notebook
 from tests.notebook.magics.test_extension import completed
 from workbench import between
@@ -16,6 +20,7 @@ from workbench.errors import EnforceNotMet
 from workbench.experiments import Run
 from workbench.experiments.first_nan import StoppedOnNaN
 from workbench.experiments.launch.cluster import TrainingCluster
+from workbench.framework.program.program import Program
 from workbench.notebook.steps import training
 
 NET = """%%static_program net --seed 2
@@ -245,3 +250,64 @@ def test_layers_and_optimizers_are_completed(notebook: Notebook) -> None:
     notebook.run(LAYER)
     assert "layer" in completed(notebook, "%train la")
     assert completed(notebook, "%train layer batches --optimizer ") == ["adam"]
+
+
+def test_the_run_has_its_name_before_it_ends_and_after_an_interrupt(net: Notebook) -> None:
+    net.run("%train run = net batches --epochs 2 --quiet")
+    assert net["run"].step == 6 and net["run"].scope is net["static"].global_scope()
+    begun = threading.Event()
+
+    def gate() -> Iterator[dict[str, np.ndarray]]:
+        yield from net["batches"]
+        assert isinstance(net["cut"], Run) and not net["cut"].finished
+        begun.set()
+        while True:
+            yield net["batches"][0]
+
+    net.shell.user_ns["endless"] = gate()
+    with patch.object(between, "rest", lambda seconds: _interrupted(begun, seconds)):
+        error = net.fail("%train cut = net endless --quiet")
+    assert isinstance(error, KeyboardInterrupt)
+    assert str(net["cut"].state) == "stopped" and net["cut"].step >= 3
+    for line in ("%train net = net batches", "%train batches = net batches"):
+        assert isinstance(net.fail(line), UsageError)
+    assert isinstance(net["net"], Program)
+    assert "cannot be the name of a run" in str(net.fail("%train 2x = net batches"))
+
+
+def newest() -> Any:
+    return next(iter(wb.runs()))
+
+
+def _interrupted(begun: threading.Event, seconds: float) -> None:
+    if begun.wait(seconds):
+        begun.clear()
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_was_cut_goes_on_to_the_bits_of_one_that_was_not(net: Notebook, tmp_path: Path) -> None:
+    net.run("exe = static.Executor()\nexe.run(net_startup)")
+    whole = net.run("run = %train net batches --epochs 4 --quiet\nrun.history['loss']")
+    folder = tmp_path / "kept"
+    line = f"%train run = net batches --epochs 4 --checkpoints {folder} --quiet"
+    net.run(f"exe.run(net_startup)\n{line.replace('--epochs 4', '--epochs 2')}")
+    for again in (
+        "--resume",
+        f"--resume {newest().number}",
+        "--resume run",
+        f"--resume {folder}/last.checkpoint",
+    ):
+        net.run("exe.run(net_startup)")
+        net.run(f"{line.replace('run = ', 'more = ')} {again}")
+        assert net["more"].history["loss"] == whole and net["more"].step == 12
+        if not again.endswith("checkpoint"):
+            assert newest().settings["resumed_step"] >= 6
+        shutil.rmtree(folder)
+        net.run(f"exe.run(net_startup)\n{line.replace('--epochs 4', '--epochs 2')}")
+    assert "choose one" in str(net.fail("%train net batches --fresh --resume"))
+    assert "no run called 'other'" in str(net.fail("other = net\n%train other batches --resume"))
+    line = f"net batches --quiet --epochs 2 --checkpoints {tmp_path}/more"
+    net.run(f"%train run = {line} --fresh")
+    error = str(net.fail(f"wb.resume({newest().number})"))
+    assert f"%train {line} --resume {newest().number}" in error and "of another process" in error
+    assert net.run("wb.resume(run, epochs=4).wait().step") == 12  # a run of this process knows how it was begun

@@ -12,6 +12,8 @@ from workbench.experiments.records.recorder import record_of
 from workbench.experiments.run import Run
 from workbench.experiments.tables.run_table import runs
 
+BEGUN_BY = "begun_by"  # the setting that holds the line which began a run
+
 
 def resume(
     run: Run | RecordedRun | int | str, setup: Setup | None = None, step: int | None = None, **options: Any
@@ -20,12 +22,13 @@ def resume(
 
     Args:
         run: a Run, or a recorded one, or its number, or its name, of which it is the newest.
-        setup: what it was made of; a Run that was started from a Setup knows it.
+        setup: what it was made of; a Run of this process knows it, or goes on as `train` had begun it.
         step: of the checkpoint; the last one by default.
-        options: as in `Setup.start`.
+        options: as in `Setup.start`; for a run that `train` began, as in `train`.
 
     Raises:
-        NotFound: there is no such run or checkpoint. InvalidArgument: no setup, or one of another program or loader.
+        NotFound: there is no such run or checkpoint. InvalidArgument: a setup of another program or loader,
+            or none for a run of another process: the message says what to type.
 
     Example:
         >>> wb.enable_static()
@@ -46,19 +49,60 @@ def resume(
     if not isinstance(recorded, Run | RecordedRun):
         raise InvalidType(f"resume takes a Run, a row of runs() or its number, got {run!r}")
     given = getattr(recorded, "setup", None) if setup is None else setup
-    if given is None:
-        raise InvalidArgument("resume needs the setup the run was made of: resume(run, setup)")
-    if not isinstance(given, Setup):
+    if not isinstance(given, Setup | None):
         raise InvalidType(f"resume takes a Setup as setup, got {described(given)}")
-    if taken := options.keys() & {"checkpoint", "settings"}:
-        raise InvalidArgument(f"resume sets {one_of(taken)} itself; leave that out")
-    at, path = _checkpoint(recorded, step)
-    record = record_of(recorded) if isinstance(recorded, Run) else recorded
-    number = None if record is None else record.number
-    return given.start(checkpoint=path, settings={"resumed": number, "resumed_step": at}, **options)
+    if sets := options.keys() & {"checkpoint", "settings"}:
+        raise InvalidArgument(f"resume sets {one_of(sets)} itself; leave that out")
+    at, path = checkpoint_of(recorded, step)
+    again = getattr(recorded, "again", None) if given is None else given.start
+    if again is None:
+        raise InvalidArgument(_how_to_go_on(recorded, at, path))
+    return again(checkpoint=path, settings=resumed_settings(recorded, at), **options)
 
 
-def _checkpoint(run: Run | RecordedRun, step: int | None) -> tuple[int, str]:
+def resumed_settings(run: Run | RecordedRun, step: int) -> dict[str, Any]:
+    """What is recorded of a run that goes on from a checkpoint of another one."""
+    record = record_of(run) if isinstance(run, Run) else run
+    return {"resumed": None if record is None else record.number, "resumed_step": step}
+
+
+def newest_with_checkpoint(name: str) -> RecordedRun:
+    """The newest recorded run of that name with a checkpoint that is there.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for run in runs():
+        if run.name == name and any(os.path.exists(path) for _, path in run.checkpoints):
+            return run
+    raise NotFound(
+        f"no run called {name!r} has a checkpoint to go on from; --checkpoints FOLDER keeps some, run.save(path) "
+        "writes one"
+    )
+
+
+def _how_to_go_on(run: Any, step: int, path: str) -> str:
+    """What to type, where the process that had the program and the data is gone."""
+    line = run.settings.get(BEGUN_BY)
+    if isinstance(line, str):
+        what = f"run the cells that build the program and the data, then type\n  {line} --resume {run.number}"
+    else:
+        lengths = [f"{name}={run.settings[name]}" for name in ("steps", "epochs") if run.settings.get(name) is not None]
+        named = run.settings.get("program") or "program"
+        arguments = ", ".join([str(named), "loader", *lengths, f"checkpoint={path!r}"])
+        what = f"build the program and the loader as before, then call\n  wb.train({arguments})"
+    return (
+        f"run {run.number} is of another process, which alone knew its program and its data; its checkpoint of step "
+        f"{step} is there: {what}\nresume({run.number}, setup) takes the Setup, if it was started from one"
+    )
+
+
+def checkpoint_of(run: Run | RecordedRun, step: int | None) -> tuple[int, str]:
+    """(step, path) of a checkpoint of a run, the last one if no step is given.
+
+    Raises:
+        NotFound: there is none.
+    """
     matching = [(at, path) for at, path in run.checkpoints if step is None or at == step]
     if not matching:
         which = "" if step is None else f" of step {step}"

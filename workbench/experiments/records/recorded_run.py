@@ -49,7 +49,9 @@ class RecordedRun:
     @property
     def steps_per_second(self) -> float:
         """Completed steps by time spent running."""
-        return self.step / self.seconds if self.seconds else 0.0
+        before = self.settings.get("resumed_step")  # steps of the run from whose checkpoint it went on
+        own = self.step - (before if isinstance(before, int) else 0)
+        return max(own, 0) / self.seconds if self.seconds else 0.0
 
     @cached_property
     def scalars(self) -> dict[str, np.ndarray]:

@@ -24,6 +24,7 @@ from workbench.experiments.first_nan import FirstNaN
 from workbench.experiments.records.runs_file import FIRST_NAN, Entry, FileReplaced, Happening, RunProgress, RunsFile
 from workbench.experiments.records.surroundings import surroundings
 from workbench.experiments.run import Run
+from workbench.experiments.run_state import State
 from workbench.experiments.runners import executor_of
 from workbench.framework.notice import tell_anyway
 
@@ -31,6 +32,7 @@ PERIOD = 0.5  # seconds between looks at the runs
 ALIVE = 2.0  # seconds between signs of life of a run that makes no steps
 LAST_TRY = 3.0  # seconds a run that ends waits for what is left to be written
 PIECE = 1 << 16  # values of a piece at most
+_FIRST_S = 0.5  # that a run which begins waits for its row
 _POLL = 0.002  # seconds between looks at whether something has been written
 _DROPS = 1000  # that are at hand without the file
 
@@ -53,6 +55,7 @@ class Record:
         self.dropped = 0
         self._settings = settings
         self._entry: Entry | None = None
+        self._is_described = False
         self._written: dict[str, int] = {}
         self._happenings: list[Happening] = []
         self._nan_written = False
@@ -75,6 +78,13 @@ class Record:
         self.drops.append(drop)
         self.dropped += 1
         self.happened("scope_drop", {"nbytes": list(drop.nbytes), "cause": drop.cause})
+
+    def begin(self, timeout: float) -> None:
+        """Wait, at most so many seconds, until the run is in the file: its process may die at any time."""
+        self._writer.hurry()
+        deadline = time.monotonic() + timeout
+        while not (self._entry is not None or self._ends or self.complete) and time.monotonic() < deadline:
+            time.sleep(_POLL)
 
     def write(self, timeout: float = LAST_TRY) -> bool:
         """Have the file brought up to date.
@@ -110,7 +120,9 @@ class Record:
         if self._entry is None:
             self._begin()
         try:
-            self._add()
+            is_whole = self._add()
+            self._describe()
+            self.complete = is_whole
         except FileReplaced:
             self._write_anew()
         except NotFound:
@@ -118,10 +130,16 @@ class Record:
             tell_anyway(f"{self._title()} was deleted from {self.file.path} and is not recorded any more")
 
     def _begin(self) -> None:
-        settings = {**self._settings, **surroundings()}  # here, since git may take long
-        self._entry = self.file.begin(self.run.name, self.run.steps, settings)
+        self._entry, self._is_described = self.file.begin(self.run.name, self.run.steps, self._settings), False
 
-    def _add(self) -> None:
+    def _describe(self) -> None:
+        """Add the surroundings, once the run is in the file: git may take long, and a process may die meanwhile."""
+        if self._entry is not None and not self._is_described:
+            self.file.describe(self._entry, {**self._settings, **surroundings()})
+            self._is_described = True
+
+    def _add(self) -> bool:
+        """Write what is new; whether nothing more will be."""
         assert self._entry is not None
         ended = self.run.finished
         progress = _progress(self.run)
@@ -138,13 +156,15 @@ class Record:
         del self._happenings[: len(happenings)]
         self._nan_written = self._nan_written or nan is not None
         self._checkpoints = checkpoints
-        self.complete = ended and not self._new_numbers()
+        return ended and not self._new_numbers()
 
     def _write_anew(self) -> None:
         self._entry, self._last, self._written, self._checkpoints = None, None, {}, []
         self._nan_written = False
         self._begin()
-        self._add()
+        is_whole = self._add()
+        self._describe()
+        self.complete = is_whole
         tell_anyway(
             f"{self.file.path} was removed or replaced while {self._title()} was recorded in it; the run is written "
             "anew, without its events so far; other runs that were in the file are lost"
@@ -191,7 +211,8 @@ def _happening_of(nan: FirstNaN) -> Happening:
 def _progress(run: Run) -> RunProgress:
     ended = time.time() if run.finished else None
     error = None if run.error is None else f"{type(run.error).__name__}: {_said(run.error)}"
-    return RunProgress(str(run.state), run.step, run.seconds, error, ended)
+    state = State.RUNNING if run.state == State.READY else run.state  # it is recorded at the moment it begins
+    return RunProgress(str(state), run.step, run.seconds, error, ended)
 
 
 def _said(error: BaseException) -> str:
@@ -271,6 +292,7 @@ def record(run: Run, settings: Mapping[str, Any], file: RunsFile | None = None) 
     new = _records[run] = Record(run, RunsFile() if file is None else file, settings)
     run.subscribe(_Watch(new), at_rest=False)
     new._writer.take(new)
+    new.begin(_FIRST_S)
     return new
 
 

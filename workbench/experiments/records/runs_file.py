@@ -139,6 +139,17 @@ class RunsFile:
         assert number is not None
         return Entry(number, now)
 
+    def describe(self, run: Entry, settings: Mapping[str, Any]) -> None:
+        """Replace the settings of a run.
+
+        Raises:
+            NotFound: it was deleted. FileReplaced: the file is another one now.
+        """
+        with self._writing() as db:
+            changed = db.execute("UPDATE runs SET settings=? WHERE id=? AND begun=?", (stored.document(settings), *run))
+            if not changed.rowcount:
+                raise self._missing(db, run.number)
+
     def add(
         self,
         run: Entry,

@@ -15,7 +15,7 @@ VALUES, SETTINGS = 2, 4  # of these at most unless they are asked for
 WIDEST = 28  # characters of a cell at most
 MINOR = (
     "program_hash", "places", "sweep", "trial", "git_commit", "git_changed", "arguments", "fetch", "folder",
-    "resumed", "resumed_step",
+    "resumed", "resumed_step", "begun_by",
 )  # fmt: skip
 SURROUNDINGS = (
     "blas", "blas_kernels", "executor", "host", "lr_step", "notebook", "numba", "numpy", "platform", "processors",

@@ -47,6 +47,7 @@ from workbench.parallel.cluster.trained import ClusterExecutor
 from workbench.runtime.storage.scope import Scope
 
 DEFAULT_EPOCHS = 10
+_OF_ONE_RUN = ("checkpoint", "elastic", "fresh", "paused", "settings")  # what `Run.again` does not repeat
 _numbers = itertools.count(1)
 
 
@@ -156,6 +157,7 @@ def train(
         >>> len(run.wait().history["loss"])
         6
     """
+    given = {what: value for what, value in locals().items() if what not in _OF_ONE_RUN}
     check_kinds(program, startup, scope, name)
     check_choices(steps, epochs, lr_step, valid, valid_every)
     if elastic:
@@ -182,7 +184,8 @@ def train(
     loop = _loop_of(parts, lr_step, epochs, valid_every)
     run = Run(name or parts.program.name or f"run {next(_numbers)}", loop.work, total, epochs)
     executes = getattr(runner, "executor", runner)
-    run.trains(None if executes is None else parts.program, parts.loader, parts.labels, executes, program)
+    run.trains(None if executes is None else parts.program, parts.loader, parts.labels, executes, program, parts.scope)
+    run.goes_on_by(partial(train, **given))
     keeper = keep_checkpoints(run, loop, runner, checkpoints)
     _observe(run, loop, runner, NaNGuard(run, stop_on_nan), keeper, on_step)
 

@@ -6,14 +6,15 @@ the last picture stays in a saved notebook and in its HTML export.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from IPython.display import display
 
 from workbench.experiments import Run
 from workbench.experiments.charts.line_chart import ChartLine, line_chart, told_apart
+from workbench.experiments.charts.overlay import key
 from workbench.experiments.charts.pictures import as_image
 from workbench.framework.text.printable import escape
 from workbench.notebook.buckets import Buckets
@@ -21,7 +22,9 @@ from workbench.notebook.programs.summary import CODE
 
 REDRAW_S = 0.25
 WIDTH, HEIGHT, POINTS = 320, 132, 260  # of a drawing, in pixels; how many points are drawn at most
-CURVES = 4
+CURVES = 4  # drawings
+_VALID = "val_"  # how the name of a value begins that validation data gave
+_RED = "#d32f2f"
 
 
 def in_notebook(shell: Any) -> bool:
@@ -60,6 +63,17 @@ def _follow(run: Run, redraw: Callable[[], None]) -> Run:
         raise
 
 
+class Curve(NamedTuple):
+    """A recorded value over the steps: means, lowest and highest of every stretch, and the newest value."""
+
+    name: str
+    steps: np.ndarray
+    means: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    newest: float
+
+
 class LiveView:
     """The picture of a run as it stands."""
 
@@ -68,57 +82,90 @@ class LiveView:
         self._curves: dict[str, Buckets] = {}  # so that a redraw costs what has come since the last one
 
     def __repr__(self) -> str:
-        return ", ".join([self.progress(), *(f"{name} {value:.4g}" for name, value in self.run.last.items())])
+        values = [f"{name} {value:.4g}" for name, value in self.run.last.items()]
+        return ", ".join([self.progress(), *values]) + (f"\n{self.trouble()}" if self.trouble() else "")
 
     def progress(self) -> str:
-        """`net: 120 of 240 steps, 1.3 s (paused)`."""
+        """`net: 120 of 240 steps, epoch 2 of 3, 1.3 s, 92 steps/s, 1.3 s left (paused)`."""
         run = self.run
         of = f" of {run.steps:,}" if run.steps is not None else ""
+        parts = [f"{run.name}: {run.step:,}{of} steps"]
+        if run.epochs is not None and run.epochs > 1:
+            parts.append(f"epoch {min(run.epoch + 1, run.epochs):,} of {run.epochs:,}")
+        parts.append(f"{run.seconds:.1f} s")
+        if run.steps_per_second:
+            parts.append(f"{run.steps_per_second:.3g} steps/s")
+        if not run.finished and run.seconds_left is not None:
+            parts.append(f"{duration(run.seconds_left)} left")
         state = "" if run.state in ("running", "done") else f" ({run.state})"
-        return f"{run.name}: {run.step:,}{of} steps, {run.seconds:.1f} s{state}"
+        return ", ".join(parts) + state
+
+    def trouble(self) -> str:
+        """The first NaN or Inf: its step, and the op that makes it; empty if there was none."""
+        nan = self.run.first_nan
+        return "" if nan is None else f"{nan.title}: {nan.reason}"
 
     def _repr_html_(self) -> str:
-        run = self.run
+        run, trouble = self.run, self.trouble()
+        color = f" accent-color:{_RED};" if trouble else ""
         bar = ""
         if run.steps:
             bar = (
-                f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px; margin-right:24px"></progress>'
+                f'<progress value="{run.step}" max="{run.steps}" style="width:{WIDTH}px;{color} margin-right:24px">'
+                "</progress>"
             )
+        said = f'<div role="alert" style="color:{_RED}"><b>{escape(trouble)}</b></div>' if trouble else ""
         shown = as_image if run.finished else str  # what stays is an image; one replaced many times a second flickers
-        curves = "".join(curve_html(name, *self._curve(name), values[-1], shown) for name, values in self._recorded())
+        charts = "".join(curves_html([self._curve(name) for name in names], shown) for names in self._charts())
         style = "display:flex; flex-wrap:wrap"
-        return f'<div>{bar}<span>{escape(self.progress())}</span></div><div style="{style}">{curves}</div>'
+        return f'<div>{bar}<span>{escape(self.progress())}</span></div>{said}<div style="{style}">{charts}</div>'
 
-    def _recorded(self) -> list[tuple[str, list[float]]]:
-        return [(name, values) for name, values in self.run.history.items() if values][:CURVES]
+    def _charts(self) -> list[list[str]]:
+        """The names of values, those together that are drawn in one frame: what training gave, and validation data."""
+        names = [name for name, values in self.run.history.items() if values]
+        valid = {name for name in names if name in self.run.val_labels and name.removeprefix(_VALID) in names}
+        charts = [[name, *([v] if (v := _VALID + name) in valid else [])] for name in names if name not in valid]
+        return charts[:CURVES]
 
-    def _curve(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Steps, means, lowest and highest."""
+    def _curve(self, name: str) -> Curve:
+        values = self.run.history[name]
         if name in self.run.val_labels:  # few, and not of every step
             steps, points = map(np.array, self.run.curve(name))
-            return steps, points, points, points
-        curve, values = self._curves.setdefault(name, Buckets(POINTS)), self.run.history[name]
+            return Curve(name, steps, points, points, points, values[-1])
+        curve = self._curves.setdefault(name, Buckets(POINTS))
         curve.add(values[curve.taken : len(values)])
-        return curve.columns()
+        return Curve(name, *curve.columns(), values[-1])
 
 
-def curve_html(
-    name: str,
-    steps: np.ndarray,
-    means: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    newest: float,
-    shown: Callable[[str], str],
-) -> str:
-    """A small drawing of a value over the steps, with axes; above it its newest and its range.
+def curves_html(curves: Sequence[Curve], shown: Callable[[str], str]) -> str:
+    """A small drawing of values over the steps, with axes; above it the newest and the range of each.
 
     Args:
         shown: what becomes of the drawing.
     """
-    drawing = shown(line_chart([ChartLine(name, steps, means)], f"{name} over the steps", WIDTH, HEIGHT))
-    known = np.concatenate([low, high])
+    lines = [ChartLine(curve.name, curve.steps, curve.means, number) for number, curve in enumerate(curves)]
+    names = " and ".join(curve.name for curve in curves)
+    drawing = shown(line_chart(lines, f"{names} over the steps", WIDTH, HEIGHT))
+    labels = "<br/>".join(
+        f"{shown(key(number)) + ' ' if len(curves) > 1 else ''}{_label(curve)}" for number, curve in enumerate(curves)
+    )
+    return f'<figure style="margin:4px 24px 4px 0"><figcaption>{labels}</figcaption>{drawing}</figure>'
+
+
+def _label(curve: Curve) -> str:
+    known = np.concatenate([curve.low, curve.high])
     known = known[np.isfinite(known)]
     said = f"({' … '.join(told_apart([known.min(), known.max()], 3))})" if len(known) else "(no number yet)"
-    label = f'<span style="{CODE}">{escape(name)} {newest:.4g}</span> <small>{said}</small>'
-    return f'<figure style="margin:4px 24px 4px 0"><figcaption>{label}</figcaption>{drawing}</figure>'
+    return f'<span style="{CODE}">{escape(curve.name)} {curve.newest:.4g}</span> <small>{said}</small>'
+
+
+def duration(seconds: float) -> str:
+    """`12 s`, `3 min 20 s`, `2 h 05 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"

@@ -13,6 +13,9 @@ from workbench import experiments
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.experiments.launch.cluster import running
+from workbench.experiments.launch.resume import BEGUN_BY, checkpoint_of, newest_with_checkpoint, resumed_settings
+from workbench.experiments.records.recorded_run import RecordedRun
+from workbench.experiments.tables.run_table import runs
 from workbench.experiments.training.loops.step_functions import train_steps
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -38,7 +41,9 @@ class Asked:
         stop_on_nan: end at the first step with a NaN. quiet: show nothing meanwhile.
         loss, optimizer: names of a Layer's, with dots where they are in something else.
         cluster: the name of a cluster, "" for the one that runs.
-        fresh: start over.
+        fresh: start over. resume: go on from the last checkpoint: of the run of this number or name, the file or folder
+            of this path, "" of the newest run of what is trained.
+        bound: the name the run gets at once. line: what was typed.
     """
 
     steps: int | None = None
@@ -56,6 +61,9 @@ class Asked:
     optimizer: str | None = None
     cluster: str | None = None
     fresh: bool = False
+    resume: str | None = None
+    bound: str | None = None
+    line: str = ""
 
     def check(self) -> None:
         """Refuse what makes no sense.
@@ -92,6 +100,8 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
     """
     __tracebackhide__ = True
     asked.check()
+    if asked.bound is not None and asked.bound in (name, loader, asked.valid):
+        raise UsageError(f"{asked.bound!r} is what is trained with; give the run another name")
     if isfunction(session.namespace.get(name)):
         return _shown(session, asked, _begun_with_function(session, name, loader, asked))
     target, options = _target(session, name, asked)
@@ -110,6 +120,7 @@ def train(session: Session, name: str, loader: str, asked: Asked) -> Run:
         checkpoints=asked.kept(),
         stop_on_nan=asked.stop_on_nan,
         fresh=asked.fresh,
+        **_went_before(session, name, asked),
         **options,
     )
     return _shown(session, asked, run)
@@ -122,7 +133,7 @@ def _begun_with_function(session: Session, name: str, loader: str, asked: Asked)
     for option, value in (
         ("--devices", asked.devices), ("--checkpoints", asked.checkpoints), ("--loss", asked.loss),
         ("--optimizer", asked.optimizer), ("--stop-on-nan", asked.stop_on_nan or None),
-        ("--fresh", asked.fresh or None),
+        ("--fresh", asked.fresh or None), ("--resume", asked.resume),
     ):  # fmt: skip
         if value is not None:
             raise UsageError(f"{option} is of a program or a Layer; {name!r} is a function, which does that itself")
@@ -140,6 +151,21 @@ def _begun_with_function(session: Session, name: str, loader: str, asked: Asked)
     )
 
 
+def _went_before(session: Session, name: str, asked: Asked) -> dict[str, Any]:
+    """What the run goes on from, and what is recorded of how it was begun."""
+    settings: dict[str, Any] = {BEGUN_BY: asked.line}
+    if asked.resume is None:
+        return {"settings": settings}
+    if asked.fresh:
+        raise UsageError("--fresh starts over, --resume goes on; choose one")
+    known = session.namespace.get(asked.resume)
+    if not (asked.resume.isdecimal() or isinstance(known, Run)) and asked.resume:
+        return {"settings": settings, "checkpoint": asked.resume}
+    before: Run | RecordedRun = newest_with_checkpoint(name) if not asked.resume else known or runs()[int(asked.resume)]
+    step, path = checkpoint_of(before, None)
+    return {"settings": {**settings, **resumed_settings(before, step)}, "checkpoint": path}
+
+
 def _progress(session: Session, asked: Asked) -> bool | None:
     return False if asked.quiet or in_notebook(session.shell) else None
 
@@ -148,6 +174,8 @@ def _shown(session: Session, asked: Asked, run: Run) -> Run:
     """Wait for the end of a run, and show it meanwhile."""
     __tracebackhide__ = True
     PRINTED.add(run)
+    if asked.bound is not None:
+        session.shell.push({asked.bound: run})  # before it ends: an interrupt leaves it there
     return watch(run) if in_notebook(session.shell) and not asked.quiet else run.wait()
 
 
