@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import workbench as paddle
+from tests.autodiff.small import Built
+from workbench import static
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.dygraph.tensor.inplace import IN_PLACE
+from workbench.errors import InvalidType
 from workbench.framework.op.recorder import recording
 from workbench.nn import functional as F
 
@@ -251,3 +254,51 @@ def test_running_statistics_have_no_history() -> None:
     y = paddle.nn.functional.batch_norm(x, mean, variance, paddle.ones([2]), paddle.zeros([2]), training=True)
     assert not y.stop_gradient and mean.is_leaf and mean.stop_gradient and variance.stop_gradient
     np.testing.assert_allclose(mean.numpy(), 0.1 * x.numpy().mean(0), rtol=1e-5)
+
+
+def test_slices_end_where_a_tensor_of_one_integer_says() -> None:
+    """Whatever its shape, in a write with and without history; NumPy does the same with ints."""
+    first, last = paddle.to_tensor([1]), paddle.to_tensor([[3]])
+    x = paddle.zeros([3, 4])
+    x[first, 1:last] = 5.0
+    wanted = np.zeros((3, 4))
+    wanted[1, 1:3] = 5.0
+    np.testing.assert_array_equal(x.numpy(), wanted)
+    given = leaf(np.ones((3, 4), np.float32))
+    y = given * 1.0
+    y[first:last] = 0.0
+    y.sum().backward()
+    np.testing.assert_array_equal(given.grad.numpy(), [[1.0] * 4, [0.0] * 4, [0.0] * 4])
+    with pytest.raises(InvalidType, match="tensors of one integer"):
+        x[1 : paddle.to_tensor([1, 2])] = 2.0
+    with pytest.raises(InvalidType, match="tensors of one integer"):
+        x[1 : paddle.to_tensor([1.5])] = 2.0
+
+
+@pytest.mark.parametrize("name", ["relu_", "tanh_", "reshape_", "softmax_", "normal_"])
+def test_in_a_program_the_forms_in_place_make_new_variables(name: str) -> None:
+    """As Paddle 2.6 does, with the words that say so; what only writes is refused."""
+    written = {**IN_PLACE, **{n: getattr(F, n) for n in ("relu_", "softmax_")}}[name]
+    with Built() as built:
+        x = static.data("x", [2, 3])
+        h = x * 2.0
+        if name == "normal_":
+            with pytest.raises(InvalidType, match="in a program, wb"):
+                written(h)
+            return
+        given = {"reshape_": ([3, 2],)}.get(name, ())
+        calls = [lambda: written(h, *given)]
+        if name in IN_PLACE:  # it is a method as well
+            calls.append(lambda: getattr(h, name)(*given))
+        results = []
+        for call in calls:
+            with pytest.warns(UserWarning, match="the same as"):
+                results.append(call())
+        wanted = getattr(F, name[:-1], getattr(paddle, name[:-1], None))(h, *given)
+    feed = np.array([[-1.0, 0.5, 2.0], [3.0, -0.25, 0.0]], np.float32)
+    kept, *values, expected = static.Executor().run(
+        built.main, feed={"x": feed}, fetch_list=[h, *results, wanted], scope=static.Scope()
+    )
+    np.testing.assert_array_equal(kept, feed * 2)
+    for value in values:
+        np.testing.assert_array_equal(value, expected)

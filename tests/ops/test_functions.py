@@ -349,3 +349,15 @@ def test_increment_and_assign_write_the_variable(static: Program) -> None:
     with pytest.raises(InvalidArgument, match="does not fit"):
         wb.assign(data(static, "y", [2]), counter)
     assert len(static.global_block().ops) == 3
+
+
+def test_constants_inside_functions_have_the_dtype_of_their_tensors() -> None:
+    """`assign` makes float32 of float64 arrays: a causal mask would not fit to float64 scores, nor a unit matrix."""
+    heads = tensor(np.random.default_rng(0).standard_normal((1, 3, 2, 4)), "float64")
+    attended = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+    assert attended.dtype == "float64"
+    np.testing.assert_allclose(attended[:, 0].numpy(), heads[:, 0].numpy(), rtol=1e-14)  # the first sees itself
+    x, tau = tensor([[5.0, 1.0], [0.5, 2.0], [0.25, 3.0]], "float64"), tensor([1.1], "float64")
+    v = np.array([[1.0], [0.5], [0.25]])
+    wanted = (np.eye(3) - 1.1 * v @ v.T)[:, :2]
+    np.testing.assert_allclose(wb.linalg.householder_product(x, tau).numpy(), wanted, rtol=1e-14)

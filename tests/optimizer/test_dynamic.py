@@ -191,6 +191,26 @@ def test_parameters_of_both_modes_are_no_parameters_of_dynamic_mode() -> None:
         mixed.step()
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_one_clip_takes_the_norm_of_each_group_by_itself(is_captured: bool) -> None:
+    """As Paddle 2.6 does: the groups have gradients (3, 4) and (12), of norms 5 and 12, and not of one norm 13."""
+    weights = parameters({name: np.array([0.0]) for name in "abc"})
+    groups = [{"params": [weights["a"], weights["b"]]}, {"params": [weights["c"]]}]
+    opt = optimizer.SGD(1.0, parameters=groups, grad_clip=ClipGradByGlobalNorm(1.0))
+
+    def step(factor: Any) -> None:
+        loss = (weights["a"] * 3.0 + weights["b"] * 4.0 + weights["c"] * 12.0) * factor
+        loss.sum().backward()
+        opt.step()
+        opt.clear_grad()
+
+    run = wb.jit.capture(step) if is_captured else step
+    for count in (1, 2, 3):
+        run(wb.to_tensor([1.0]))
+        values = [weights[name].item() for name in "abc"]
+        np.testing.assert_allclose(values, [-0.6 * count, -0.8 * count, -1.0 * count], rtol=1e-5)
+
+
 def test_minimize_updates_from_the_gradients_there_are() -> None:
     weights = parameters({"w": np.array([1.0]), "frozen": np.array([1.0]), "unused": np.array([1.0])})
     weights["frozen"].stop_gradient = True

@@ -241,6 +241,17 @@ class TestGroups:
         assert session.value("c")[0] == pytest.approx(c - 0.1 * (0.9 * v + 1 + 0.5 * c))
         assert session.value("d")[0] == 2.0  # in no group
 
+    @pytest.mark.parametrize("options", [{}, {"learning_rate": 0.5}])
+    def test_one_clip_takes_the_norm_of_each_group_by_itself(self, options):
+        """As Paddle 2.6 in dynamic mode: groups (3, 4) and (12) have the norms 5 and 12, not together 13."""
+        clip = ClipGradByGlobalNorm(1.0)
+        groups = [{"params": ["a", "b"]}, {"params": ["c"], **options}]
+        opt = optimizer.SGD(1.0, groups, grad_clip=clip)
+        session, _ = trained(opt, {name: np.array([0.0]) for name in "abc"})
+        session.run([], g_a=np.array([3.0]), g_b=np.array([4.0]), g_c=np.array([12.0]))
+        values = [session.value(name)[0] for name in "abc"]
+        np.testing.assert_allclose(values, [-3 / 5, -4 / 5, -options.get("learning_rate", 1.0)], rtol=1e-6)
+
     def test_global_norms_are_those_of_a_group(self):
         groups = [{"params": ["a", "b"], "grad_clip": ClipGradByGlobalNorm(1.0)}, {"params": ["c"]}]
         session, _ = trained(optimizer.SGD(1.0, groups), {name: np.array([0.0]) for name in "abc"})

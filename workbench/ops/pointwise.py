@@ -11,7 +11,7 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import Infix, constant_like, fit_to_number, is_number, tensor_method
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import float32
-from workbench.framework.values.spec import Spec, broadcast_shapes, require_float, require_same_dtype
+from workbench.framework.values.spec import Spec, broadcast_shapes, require_float, require_numbers, require_same_dtype
 
 Tensor = Infix  # a Variable (static mode) or a Tensor (dynamic mode)
 
@@ -28,12 +28,21 @@ def into(function: str) -> Callable[..., None]:
 def float_elementwise(type: str, slots: str = "X -> Out", **record: Any) -> Callable[[Callable[..., Any]], Op]:
     """Declare an element-wise op that refuses integers; further arguments as in `elementwise`."""
 
+    return elementwise(type, slots, infer=_infer_where(require_float, type), **record)
+
+
+def number_elementwise(type: str, slots: str = "X -> Out", **record: Any) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an element-wise op that refuses Booleans; further arguments as in `elementwise`."""
+    return elementwise(type, slots, infer=_infer_where(require_numbers, type), **record)
+
+
+def _infer_where(require: Callable[..., None], type: str) -> Callable[..., Spec]:
     def infer(*specs: Spec, **attrs: Any) -> Spec:
-        require_float(type, *specs)
+        require(type, *specs)
         require_same_dtype(type, *specs)
         return specs[0].with_shape(broadcast_shapes(*(s.shape for s in specs)))
 
-    return elementwise(type, slots, infer=infer, **record)
+    return infer
 
 
 def unary(

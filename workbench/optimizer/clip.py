@@ -118,11 +118,13 @@ class ClipGradByNorm(ClipGradBase):
 
 
 class ClipGradByGlobalNorm(ClipGradBase):
-    """All gradients of the optimizer by one factor: clip_norm / max(clip_norm, sqrt(sum ||g||^2)).
+    """All gradients of a group by one factor: clip_norm / max(clip_norm, sqrt(sum ||g||^2)).
+
+    A group is one of the dicts the optimizer was given as `parameters`, as in Paddle 2.6; without such, all parameters.
 
     Args:
-        clip_norm: bound of the norm over all gradients together.
-        group_name: accepted for Paddle's sake; every optimizer is a group of its own.
+        clip_norm: bound of the norm over all gradients of a group together.
+        group_name: accepted for Paddle's sake; the groups are those of the optimizer.
 
     Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks", 2013.
 

@@ -40,15 +40,16 @@ class Groups:
 
     def __init__(self, owner: str, parameters: Any, options: Mapping[str, GroupOption]) -> None:
         self._own: dict[str, dict[str, Any]] = {}
+        self._numbers: dict[str, int] = {}
         self.parameters: list[Any] | None
         if not _is_grouped(parameters):
             self.parameters = checked_parameters(owner, parameters)
             return
         self.parameters = []
-        for group in parameters:
-            self._add(owner, group, options)
+        for number, group in enumerate(parameters):
+            self._add(owner, number, group, options)
 
-    def _add(self, owner: str, group: Any, options: Mapping[str, GroupOption]) -> None:
+    def _add(self, owner: str, number: int, group: Any, options: Mapping[str, GroupOption]) -> None:
         if not isinstance(group, dict) or "params" not in group:
             raise InvalidType(f"{owner}: a group of parameters is a dict with 'params', got {group!r}")
         fields = {}
@@ -65,8 +66,12 @@ class Groups:
             name = parameter if isinstance(parameter, str) else parameter.name
             if name in self._own:
                 raise InvalidArgument(f"{owner}: parameter {name!r} is in two groups")
-            self._own[name] = fields
+            self._own[name], self._numbers[name] = fields, number
             self.parameters = [*(self.parameters or ()), parameter]
+
+    def number_of(self, parameter: Any) -> int:
+        """Which group a parameter belongs to, counted from 0; -1 without groups."""
+        return self._numbers.get(parameter.name, -1)
 
     def fields_of(self, parameter: Any) -> dict[str, Any] | None:
         """What the group of a parameter has instead of the optimizer's fields; None without groups."""

@@ -187,7 +187,7 @@ class Optimizer(UpdateRule):
             states = self._programs.setdefault(program.uid, ProgramStates(program, startup))
             states.startup = startup
             ordered = sorted(pairs, key=lambda pair: pair[0].name)
-            decayed = clipped_and_decayed(ordered, self._settings)
+            decayed = clipped_and_decayed(ordered, self._settings, self._groups)
             self._make_states(states, [parameter for parameter, _ in ordered])
             return [self._update(states, *each) for each in decayed]
 
@@ -315,7 +315,7 @@ class Optimizer(UpdateRule):
             recorder = current_recorder()
             recorder.begin_update(self, pairs)
             self.refresh_rate()
-            decayed = clipped_and_decayed(sorted(pairs, key=lambda pair: pair[0].name), self._settings)
+            decayed = clipped_and_decayed(sorted(pairs, key=lambda pair: pair[0].name), self._settings, self._groups)
             updates = [self._update_of(parameter, self._tensors) for parameter, _, _ in decayed]
             record_all_into = getattr(recorder, "record_all_into", None)  # of what computes at once
             if record_all_into is not None:

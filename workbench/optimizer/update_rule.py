@@ -10,7 +10,7 @@ from workbench.framework.program.roles import LR_SCHED, OPTIMIZE
 from workbench.framework.values.dtype import float32
 from workbench.optimizer.checks import Pairs, checked_clip, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import GroupOption, Groups
 from workbench.optimizer.regularizer import add_decay, as_regularizer
 from workbench.optimizer.role import role_of
 from workbench.optimizer.states import Accumulator, States, is_half
@@ -97,12 +97,14 @@ class UpdateRule:
             return add_decay(parameter, grad, self._regularizer)
 
 
-def clipped_and_decayed(pairs: Pairs, rule_of: Callable[[Any], UpdateRule]) -> list[tuple[Any, Any, Any]]:
-    """(parameter, raw gradient, clipped and decayed gradient); what one clip limits, it limits together."""
+def clipped_and_decayed(
+    pairs: Pairs, rule_of: Callable[[Any], UpdateRule], groups: Groups
+) -> list[tuple[Any, Any, Any]]:
+    """(parameter, raw gradient, clipped and decayed gradient); a clip limits each group of parameters by itself."""
     clips: dict[int, tuple[ClipGradBase, Pairs]] = {}
     for parameter, grad in pairs:
         clip = rule_of(parameter).clip()
         if clip is not None:
-            clips.setdefault(id(clip), (clip, []))[1].append((parameter, grad))
+            clips.setdefault(groups.number_of(parameter), (clip, []))[1].append((parameter, grad))
     clipped = {p.name: g for clip, members in clips.values() for p, g in clip(members)}
     return [(p, raw, rule_of(p).with_decay(p, raw, clipped.get(p.name, raw))) for p, raw in pairs]

@@ -6,6 +6,7 @@ They are made of the methods without `_`. What a gradient needs of the value tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from workbench.dygraph.tensor.tensor import Tensor, tensor_from
 from workbench.errors import InvalidArgument, InvalidType
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import is_number
+from workbench.framework.program.variable import Variable
 from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import require_place_for
 from workbench.ops.math.arithmetic import SCALE
@@ -91,6 +93,8 @@ def writing(by: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     """
 
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            return _beside(by, function, x, *args, **kwargs)
         if not recording_gradients.get():
             result = _like(x, function(x, *args, **kwargs), by)
             result._write_over(x, by)
@@ -101,6 +105,17 @@ def writing(by: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
         return x._become(result, by)
 
     return method
+
+
+def _beside(by: str, function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a function gives for a variable of a program, which keeps its value, as in Paddle.
+
+    Raises:
+        InvalidType: `x` is no variable either.
+    """
+    if not isinstance(x, Variable):
+        raise InvalidType(f"{by} writes over a Tensor, got {type(x).__name__} {x!r}")
+    return x.beside(by, function)(*args, **kwargs)
 
 
 def _writing(name: str) -> Callable[..., Tensor]:
@@ -127,6 +142,8 @@ def _like(x: Tensor, result: Any, by: str) -> Any:
 
 def _reshaping(name: str) -> Callable[..., Tensor]:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not isinstance(x, Tensor):
+            return _beside(f"{name}_", getattr(Tensor, name), x, *args, **kwargs)
         x._require_writable(f"{name}_")
         result = getattr(as_it_was(x), name)(*args, **kwargs)
         x._put(result.array)
@@ -167,6 +184,21 @@ def _keep_aside(source: Any, array: Any) -> None:
     node: TapeNode = node_and_index(source)[0]
     if any(a is array for a in node.arrays):
         node.arrays = [a.copy() if a is array else a for a in node.arrays]
+
+
+def _of_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes over tensors, which refuses variables of a program."""
+
+    @wraps(function)
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(x, Tensor):
+            raise InvalidType(
+                f"{function.__name__} writes over a Tensor of dynamic mode, got {type(x).__name__} {x!r}; "
+                "in a program, wb.assign(value, output=variable) writes over a variable"
+            )
+        return function(x, *args, **kwargs)
+
+    return method
 
 
 def fill_(x: Tensor, value: float) -> Tensor:
@@ -257,7 +289,7 @@ IN_PLACE: dict[str, Callable[..., Any]] = {
     **{f"{name}_": _writing(name) for name in VALUES.split() if hasattr(Tensor, name)},
     **{f"{name}_": _reshaping(name) for name in SHAPES.split() if hasattr(Tensor, name)},
     **{
-        f.__name__: f
+        f.__name__: _of_tensors(f)
         for f in (
             fill_,
             zero_,

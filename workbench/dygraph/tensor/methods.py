@@ -5,6 +5,7 @@ Users get the class from here; the files that make tensors need not load the ops
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -88,25 +89,25 @@ def _set(x: Tensor, item: Any, value: Any) -> None:
         InvalidArgument: a value of another shape; or `x` is a leaf that wants a gradient, while gradients are recorded.
     """
     x._require_writable("x[...] = value")
-    index = _as_numpy(item)
+    where = _as_numpy(item)
     given = _as_value(x, value)
     wants = not x.stop_gradient or not given.stop_gradient
     if (wants and recording_gradients.get()) or not given.has_value:
-        x._become(_put(x, index, given), "x[...] = value")
+        x._become(_put(x, where, given), "x[...] = value")
         return
     x._require_unrecorded("x[...] = value")
     target = x.array if x.array.flags.writeable else x.array.copy()
     try:
-        target[index] = given.as_read()
+        target[where] = given.as_read()
     except (IndexError, ValueError) as error:
         raise _refused(x, error) from None
     x._changed(target, "x[...] = value")
 
 
-def _put(x: Tensor, index: Any, value: Tensor) -> Any:
+def _put(x: Tensor, where: Any, value: Tensor) -> Any:
     places = np.arange(x.size).reshape(x.kind.shape)
     try:
-        positions = places[index]
+        positions = places[where]
         np.broadcast_shapes(positions.shape, value.kind.shape)
     except (IndexError, ValueError) as error:
         raise _refused(x, error) from None
@@ -126,10 +127,22 @@ def _as_numpy(item: Any) -> Any:
     if isinstance(item, list):
         return [_as_numpy(entry) for entry in item]
     if isinstance(item, slice):
-        return slice(*(_as_numpy(part) for part in (item.start, item.stop, item.step)))
+        return slice(*(_as_bound(part) for part in (item.start, item.stop, item.step)))
     if not isinstance(item, Tensor):
         return item
     return item.as_read() if item.ndim else item.as_read()[()]
+
+
+def _as_bound(part: Any) -> Any:
+    """Where a slice begins or ends; a tensor of one integer, whatever its shape, stands for that."""
+    array = part.as_read() if isinstance(part, Tensor) else part
+    if isinstance(array, np.ndarray) and array.size == 1:
+        array = array.reshape(())[()]
+    try:
+        return None if array is None else index(array)
+    except TypeError:
+        text = f"a slice takes ints, None or tensors of one integer, got {type(part).__name__} {part!r}"
+        raise InvalidType(text) from None
 
 
 def _as_value(x: Tensor, value: Any) -> Tensor:

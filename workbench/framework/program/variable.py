@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented, did_you_mean
 from workbench.framework.names import grad_name
+from workbench.framework.notice import tell
 from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import zero_dim
@@ -130,6 +131,15 @@ class Variable(Infix):
         block.append_op(op.type, inputs=slots, outputs={op.outputs[0].name: self}, attrs=attrs)
         return self
 
+    def beside(self, by: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What a method that writes over tensors does with a variable: it makes a new one and says so, as in Paddle."""
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            tell(f"in a program {by}() is the same as {by[:-1]}(): {self.name!r} stays as it is")
+            return function(self, *args, **kwargs)
+
+        return method
+
     def dim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
@@ -188,7 +198,9 @@ class Variable(Infix):
         raise NoValue(f"variable {self.name!r} belongs to a static Program and has no value of its own; {_FETCH}")
 
     def __getattr__(self, name: str) -> Any:
-        """What there is not, with a way to get it."""
+        """What there is not, with a way to get it; `x.relu_()` is `x.relu()`."""
+        if name.endswith("_") and not name.startswith("_") and callable(getattr(type(self), name[:-1], None)):
+            return self.beside(name, getattr(type(self), name[:-1]))
         if name in _AT_ONCE:
             hint = f" Variable {self.name!r} belongs to a static Program: {_AT_ONCE[name]}"
         else:

@@ -147,6 +147,17 @@ def require_float(what: str, *specs: Spec | None) -> None:
             )
 
 
+def require_numbers(what: str, *specs: Spec | None) -> None:
+    """Raise DtypeError if a given spec is bool."""
+    for spec in specs:
+        if spec is not None and spec.dtype.kind == "bool":
+            raise DtypeError(
+                f"{what} takes numbers; cast this one first, as in x.astype('int64')",
+                "an integer or floating dtype",
+                spec.dtype,
+            )
+
+
 def require_same_dtype(what: str, *specs: Spec | None) -> None:
     """Raise DtypeError unless all given specs share one dtype."""
     given = [s for s in specs if s is not None]

@@ -22,7 +22,7 @@ from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, sqrt
-from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.assign import constant_of
 from workbench.ops.tensor.creation import full_like, zeros_like
 from workbench.ops.tensor.shape import flatten, reshape, unsqueeze
 from workbench.ops.tensor.transpose import transpose
@@ -278,7 +278,7 @@ def householder_product(x: Any, tau: Any, name: str | None = None) -> Any:
 
 
 def _column(x: Any, values: np.ndarray) -> Any:
-    return assign(values.astype(x.dtype.numpy))
+    return constant_of(values, x.dtype)
 
 
 def _rectangle(x: Any) -> Any:

@@ -14,7 +14,7 @@ from workbench.ops.loss.softmax import softmax
 from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
-from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.assign import constant_of
 from workbench.ops.tensor.transpose import transpose
 
 MASKED = -1e9  # what a position that must not be looked at is worth before the softmax
@@ -69,4 +69,4 @@ def _causal(scores: Any) -> Any:
     rows, columns = scores.shape[-2:]
     if rows < 0 or columns < 0:
         raise ShapeError("causal attention takes lengths known when it is built", "known", shape_text(scores.shape))
-    return assign(np.triu(np.full((rows, columns), MASKED), 1).astype(scores.dtype.numpy))
+    return constant_of(np.triu(np.full((rows, columns), MASKED), 1), scores.dtype)

@@ -6,7 +6,6 @@ from typing import Any
 
 from workbench.errors import InvalidArgument
 from workbench.framework import names
-from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.record import find_op
 from workbench.ops.index.label import IGNORE_INDEX
 from workbench.ops.loss.reduction import REDUCTIONS, label_count, reduced, require_reduction
@@ -15,6 +14,7 @@ from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import sign
 from workbench.ops.nn.activation import sigmoid
+from workbench.ops.pointwise import float_elementwise
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.creation import ones_like
 
@@ -75,7 +75,7 @@ def _huber_rule(g: Any, out: Any, x: Any, y: Any, delta: float) -> Any:
     return slope, -slope
 
 
-@elementwise("huber_loss", "X, Y -> Out", grad=_huber_rule, attrs={"delta": 1.0}, layer="smooth_l1_loss")
+@float_elementwise("huber_loss", "X, Y -> Out", grad=_huber_rule, attrs={"delta": 1.0}, layer="smooth_l1_loss")
 def HUBER_LOSS(xp: Any, x: Any, y: Any, delta: float) -> Any:
     """r^2 / 2 where |r| <= delta, else delta (|r| - delta / 2), with r = x - y."""
     r = x - y
@@ -108,7 +108,7 @@ def _sigmoid_cross_entropy_rule(g: Any, out: Any, x: Any, label: Any, ignore_ind
     return g * (sigmoid(x) - label) * (label != ignore_index).astype(x.dtype)
 
 
-@elementwise(
+@float_elementwise(
     "sigmoid_cross_entropy_with_logits",
     "X, Label -> Out",
     grad=_sigmoid_cross_entropy_rule,
@@ -176,7 +176,7 @@ def _binary_cross_entropy_rule(g: Any, out: Any, x: Any, label: Any) -> Any:
     return g * (x - label) / clip(x * (1.0 - x), min=1e-12)
 
 
-@elementwise("bce_loss", "X, Label -> Out", grad=_binary_cross_entropy_rule, no_grad="Label")
+@float_elementwise("bce_loss", "X, Label -> Out", grad=_binary_cross_entropy_rule, no_grad="Label")
 def BCE_LOSS(xp: Any, x: Any, label: Any) -> Any:
     """-label log(x) - (1 - label) log(1 - x), the logarithms at least -100; NaN for x outside [0, 1]."""
     return -(label * xp.maximum(xp.log(x), -100.0) + (1.0 - label) * xp.maximum(xp.log1p(-x), -100.0))
@@ -210,7 +210,7 @@ def _kl_rule(g: Any, out: Any, x: Any, target: Any) -> Any:
     return -(g * target) * (target > 0).astype(target.dtype)
 
 
-@elementwise("kldiv_loss", "X, Target -> Loss", grad=_kl_rule, saved="Target", shape_only="X", no_grad="Target")
+@float_elementwise("kldiv_loss", "X, Target -> Loss", grad=_kl_rule, saved="Target", shape_only="X", no_grad="Target")
 def KL_LOSS(xp: Any, x: Any, target: Any) -> Any:
     """target (log(target) - x), 0 where target <= 0."""
     given = target > 0

@@ -18,7 +18,15 @@ from workbench.framework.values.spec import Spec, require_float
 from workbench.ops.arguments import has_value
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import floor, log
-from workbench.ops.pointwise import Tensor, binary, float_elementwise, into, number_for, require_whole
+from workbench.ops.pointwise import (
+    Tensor,
+    binary,
+    float_elementwise,
+    into,
+    number_elementwise,
+    number_for,
+    require_whole,
+)
 
 __all__ = [
     "add", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "pow", "remainder",
@@ -35,7 +43,7 @@ def ADD(xp: Any, x: Any, y: Any) -> Any:
     return xp.add(x, y)
 
 
-@elementwise(
+@number_elementwise(
     "elementwise_sub",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (g, lambda: -g),
@@ -70,7 +78,7 @@ def DIV(xp: Any, x: Any, y: Any) -> Any:
     return xp.divide(x, y)
 
 
-@elementwise(
+@number_elementwise(
     "elementwise_mod",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (g, lambda: -g * floor(x / y)),
@@ -81,7 +89,7 @@ def MOD(xp: Any, x: Any, y: Any) -> Any:
     return xp.remainder(x, y)
 
 
-@elementwise("elementwise_floordiv", "X, Y -> Out", forward_out=into("floor_divide"))
+@number_elementwise("elementwise_floordiv", "X, Y -> Out", forward_out=into("floor_divide"))
 def FLOORDIV(xp: Any, x: Any, y: Any) -> Any:
     """The largest integer that is not above x / y."""
     return xp.floor_divide(x, y)
@@ -115,7 +123,7 @@ def _pow_grad(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, ...]:
     return lambda: g * y * x ** (y - 1.0), lambda: g * out * log(where(x == 0.0, 1.0, x))
 
 
-@elementwise("elementwise_pow", "X, Y -> Out", grad=_pow_grad, saved="X, Y, Out", forward_out=into("power"))
+@number_elementwise("elementwise_pow", "X, Y -> Out", grad=_pow_grad, saved="X, Y, Out", forward_out=into("power"))
 def POW_OF(xp: Any, x: Any, y: Any) -> Any:
     """x to the power of y."""
     return xp.power(x, y)

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import bool_
-from workbench.ops.pointwise import float_elementwise, into, unary
+from workbench.ops.pointwise import float_elementwise, into, number_elementwise, unary
 from workbench.ops.tensor.creation import zeros_like
 
 __all__ = [
@@ -62,7 +62,7 @@ def RSQRT(xp: Any, x: Any) -> Any:
     return xp.reciprocal(xp.sqrt(x))
 
 
-@elementwise("square", grad=lambda g, y, x: g * x * 2.0, forward_out=into("square"))
+@number_elementwise("square", grad=lambda g, y, x: g * x * 2.0, forward_out=into("square"))
 def SQUARE(xp: Any, x: Any) -> Any:
     """x * x."""
     return xp.square(x)
@@ -185,7 +185,7 @@ def _zero_gradient(g: Any, y: Any, x: Any) -> Any:
     return zeros_like(g)
 
 
-@elementwise("sign", grad=_zero_gradient, saved="", forward_out=into("sign"))
+@number_elementwise("sign", grad=_zero_gradient, saved="", forward_out=into("sign"))
 def SIGN(xp: Any, x: Any) -> Any:
     """-1, 0 or 1."""
     return xp.sign(x)

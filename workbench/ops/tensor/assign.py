@@ -10,7 +10,7 @@ import numpy as np
 from workbench.errors import InvalidType
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
-from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.dtype import DType, as_dtype, float64
 from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.pointwise import Tensor
@@ -28,6 +28,12 @@ from workbench.ops.tensor.creation import infer_new
 def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     """The NumPy array held in the attribute `values`."""
     return xp.array(values, as_dtype(dtype).numpy).reshape(tuple(shape))
+
+
+def constant_of(values: np.ndarray, dtype: DType) -> Tensor:
+    """A tensor that holds the values of an array in a dtype; of float64 it is float64, which `assign` makes float32."""
+    kept = values.astype(np.float64 if dtype is float64 else np.float32)
+    return ASSIGN_VALUE(values=kept, shape=kept.shape, dtype=dtype.name)
 
 
 @op(

@@ -147,7 +147,7 @@ class LBFGS(Optimizer):
         own = self._groups.tensors("LBFGS.step()")
         with recording_gradients.replaced(False):
             pairs = [(p, p.grad) for p in own if p.grad is not None]
-            grads = {id(p): np.asarray(g) for p, _, g in clipped_and_decayed(pairs, self._settings)}
+            grads = {id(p): np.asarray(g) for p, _, g in clipped_and_decayed(pairs, self._settings, self._groups)}
         return np.concatenate([np.ravel(grads.get(id(p), np.zeros(p.shape, p.dtype.numpy))) for p in own])
 
     def _point(self) -> Vector:

@@ -19,7 +19,7 @@ from workbench.ops.conv.pools.pool1d import adaptive_avg_pool1d
 from workbench.ops.conv.pools.pool3d import adaptive_avg_pool3d
 from workbench.ops.index.gather import index_select
 from workbench.ops.math.products.matmul import matmul
-from workbench.ops.tensor.assign import assign
+from workbench.ops.tensor.assign import assign, constant_of
 from workbench.ops.tensor.transpose import moveaxis
 
 RANKS = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
@@ -148,7 +148,7 @@ def _resized(
         sources = (places + 0.5) * step - 0.5
     weights = (_cubic if mode == "bicubic" else _linear)(sources, count)
     last = len(x.shape) - 1
-    product = matmul(moveaxis(x, axis, last), assign(weights.T.astype(x.dtype.numpy)))
+    product = matmul(moveaxis(x, axis, last), constant_of(weights.T, x.dtype))
     return moveaxis(product, last, axis)
 
 

@@ -10,7 +10,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype, int64
-from workbench.framework.values.spec import Spec, normalize_axis, require_float
+from workbench.framework.values.spec import Spec, normalize_axis, require_float, require_numbers
 from workbench.ops.arguments import one_int
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.math.composed import trapezoids
@@ -39,6 +39,11 @@ def _whole_or_along(x: Tensor, axis: Any, what: str) -> tuple[Any, int]:
 # Sums
 
 
+def _infer_cumsum(x: Spec, axis: int, **attrs: Any) -> Spec:
+    require_numbers("cumsum", x)
+    return _infer_along(x, axis)
+
+
 def _cumsum_grad(g: Any, out: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
     return CUMSUM(g, axis=axis, exclusive=exclusive, reverse=not reverse)
 
@@ -47,7 +52,7 @@ def _cumsum_grad(g: Any, out: Any, x: Any, axis: int, exclusive: bool, reverse: 
     "cumsum",
     "X -> Out",
     attrs={**AXIS, "exclusive": False, "reverse": False},
-    infer=_infer_along,
+    infer=_infer_cumsum,
     grad=_cumsum_grad,
     saved="",
     shape_only="X",
