@@ -24,7 +24,7 @@ NAMES = {
         scale clip cast increment add_n abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2
         reciprocal round rsqrt sign sin sqrt square tanh equal not_equal less_than less_equal greater_than
         greater_equal logical_and logical_or logical_xor logical_not where sum mean max min prod all any
-        logsumexp argmax argmin topk sort argsort matmul mm bmm dot reshape transpose concat split stack
+        logsumexp argmax argmin topk sort argsort matmul mm bmm dot norm reshape transpose concat split stack
         unstack squeeze unsqueeze flatten slice strided_slice expand expand_as broadcast_to tile gather
         gather_nd index_select scatter flip roll shape numel full full_like zeros zeros_like ones ones_like
         arange linspace eye tril triu assign abs_ cast_ cos_ divide_ equal_ erf_ floor_divide_ floor_mod_

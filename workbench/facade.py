@@ -61,6 +61,7 @@ TENSOR = {
     "workbench.ops.math.products.einsum": "einsum",
     "workbench.ops.math.products.vectors": "cdist cross renorm vander",
     "workbench.ops.linalg.matrices": "inverse=inv",
+    "workbench.ops.linalg.norms": "norm",
     "workbench.ops.math.reductions.accumulate": "add_n increment",
     "workbench.ops.math.reductions.folds": "all any logsumexp prod",
     "workbench.ops.math.reductions.reduce": "mean sum",

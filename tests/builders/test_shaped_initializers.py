@@ -51,16 +51,20 @@ def test_dirac_passes_channels(shape: list[int], groups: int) -> None:
         assert np.array_equal(weight, wanted)
 
 
-def test_bilinear_enlarges_a_ramp_to_a_ramp() -> None:
-    """A transposed convolution with it is bilinear interpolation: away from the edge a straight line stays one."""
-    layer = wb.nn.Conv2DTranspose(
-        1, 1, 4, stride=2, padding=1, weight_attr=wb.ParamAttr(initializer=initializer.Bilinear()), bias_attr=False
-    )
-    ramp = np.add.outer(np.arange(5.0), 2 * np.arange(5.0)).astype(np.float32)
-    enlarged = layer(wb.to_tensor(ramp[None, None])).numpy()[0, 0, 2:-2, 2:-2]
-    np.testing.assert_allclose(np.diff(enlarged, axis=0), 0.5, atol=1e-6)
-    np.testing.assert_allclose(np.diff(enlarged, axis=1), 1.0, atol=1e-6)
-    assert len(in_both_modes(initializer.Bilinear(), [2, 1, 3, 3])) == 2
+# What Paddle 2.6.2 gives: its row of an entry is its number divided by the size, with the fraction.
+BILINEAR_OF_PADDLE = {
+    3: [[0.0625, 0.3125, 0.4375], [0.1875, 0.6875, 0.6875], [0.1875, 0.4375, 0.3125]],
+    4: [
+        [0.0625, 0.28125, 0.375, 0.15625], [0.1875, 0.65625, 0.75, 0.21875],
+        [0.1875, 0.46875, 0.375, 0.09375], [0.0625, 0.09375, 0.0, -0.03125],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_bilinear_fills_every_filter_with_the_numbers_of_paddle(size: int) -> None:
+    for weight in in_both_modes(initializer.Bilinear(), [2, 3, size, size]):
+        assert np.array_equal(weight, np.broadcast_to(np.float32(BILINEAR_OF_PADDLE[size]), weight.shape))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from workbench.builders.layer import require_static
 from workbench.errors import AlreadyExists, InvalidType, Unimplemented
 from workbench.framework.program.guard import default_main_program
 from workbench.framework.program.variable import Variable
+from workbench.framework.values.default_dtype import default_dtype
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 
@@ -19,7 +20,7 @@ def data(name: str, shape: Sequence[int | None], dtype: Any = None, lod_level: i
     Args:
         name: the key in `feed`.
         shape: None or a negative number is a dimension known only when the program runs.
-        dtype: element type, float32 if None.
+        dtype: element type, that of `get_default_dtype` if None.
         lod_level: 0; sequences of varying length are not supported.
 
     Returns:
@@ -58,7 +59,7 @@ def _declared(name: Any, shape: Any, dtype: Any, lod_level: Any) -> Spec:
         )
     if isinstance(shape, str) or not isinstance(shape, Sequence):
         raise InvalidType(f"data {name!r}: shape is a list of ints and None, got {shape!r}")
-    return Spec(tuple(_dim(name, d) for d in shape), as_dtype("float32" if dtype is None else dtype))
+    return Spec(tuple(_dim(name, d) for d in shape), default_dtype() if dtype is None else as_dtype(dtype))
 
 
 def _dim(name: str, value: Any) -> int:

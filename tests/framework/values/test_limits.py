@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench import static
 from workbench.errors import InvalidType
+from workbench.framework.program.guard import static_mode
 
 
 @pytest.fixture
@@ -45,10 +47,14 @@ def test_the_default_dtype_is_that_of_new_tensors_and_layers() -> None:
     assert wb.get_default_dtype() == "float64"
     net = wb.nn.Linear(2, 3)
     for tensor in (wb.ones([1]), wb.rand([1]), wb.randn([1]), wb.to_tensor(1.5), wb.linspace(0, 1, 3), wb.eye(2),
-                 net.weight, net.bias, net(wb.ones([1, 2]))):  # fmt: skip
+                 wb.arange(0.0, 2.0), net.weight, net.bias, net(wb.ones([1, 2]))):  # fmt: skip
         assert tensor.dtype == "float64"
     assert wb.to_tensor(np.ones(1, np.float32)).dtype == "float32" and wb.to_tensor(1).dtype == "int64"
-    assert wb.ones([1], "float32").dtype == "float32"
+    assert wb.ones([1], "float32").dtype == "float32" and wb.arange(2).dtype == "int64"
+    with static_mode(), static.program_guard(static.Program(), static.Program()):
+        image = static.data("image", [None, 2])
+        assert image.dtype == static.nn.fc(image, 3).dtype == "float64"
+        assert static.data("label", [None, 2], "float32").dtype == static.InputSpec([2]).dtype == "float32"
     with pytest.raises(InvalidType, match="float16"):
         wb.set_default_dtype("int32")
     assert wb.get_default_dtype() == "float64"

@@ -128,6 +128,22 @@ def test_gradients_are_those_of_differences(name: str) -> None:
     check_gradient(function, reference, *points)
 
 
+CONSTANTS: dict[str, Callable[[Any], Any]] = {
+    "matrix_power(x, 0)": lambda x: wb.linalg.matrix_power(x, 0),
+    "norm(p=0)": lambda x: wb.norm(x, p=0),
+    "norm(p=0) of rows": lambda x: wb.norm(x, p=0, axis=1),
+    "dist(p=0)": lambda x: wb.dist(x, wb.ones_like(x), 0),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_what_changes_nowhere_has_a_gradient_of_zeros(name: str) -> None:
+    """As in Paddle 2.6.2, where such a function is one of x all the same; whatever x holds."""
+    x = wb.to_tensor([[2.0, 0.0], [np.inf, 1.0]], stop_gradient=False)
+    CONSTANTS[name](x).sum().backward()
+    assert np.array_equal(x.grad.numpy(), np.zeros((2, 2)))
+
+
 def test_ranks_and_factors() -> None:
     low = wb.to_tensor(np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0]))
     assert L.matrix_rank(low).item() == 1 and L.matrix_rank(wb.to_tensor(SQUARE)).item() == 3

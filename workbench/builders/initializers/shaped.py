@@ -6,7 +6,6 @@ Also public as `workbench.nn.initializer`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -97,7 +96,10 @@ class Dirac(ShapedInitializer):
 
 
 class BilinearInitializer(ShapedInitializer):
-    """Filters with which a transposed convolution enlarges images by bilinear interpolation; public as `Bilinear`.
+    """Filters with which a transposed convolution enlarges images; public as `Bilinear`.
+
+    These are Paddle's numbers: its row of entry k is k / size, with the fraction, so that a row is slanted, and the
+    images are close to those of bilinear interpolation, not equal to them.
 
     Raises:
         InvalidArgument: a parameter that is no square filter of images.
@@ -105,19 +107,22 @@ class BilinearInitializer(ShapedInitializer):
     Example:
         >>> w = wb.create_parameter([1, 1, 4, 4], "float32", attr=wb.nn.initializer.Bilinear())
         >>> print(w.numpy()[0, 0, 1])
-        [0.1875 0.5625 0.5625 0.1875]
+        [0.1875  0.65625 0.75    0.21875]
     """
 
     def values(self, shape: Shape) -> np.ndarray:
         """See the class."""
         if len(shape) != 4 or shape[2] != shape[3]:
             raise ShapeError("Bilinear fills square filters of images", "[n, c, k, k]", shape_text(shape))
-        line = _hat(shape[2])
-        return np.broadcast_to(np.outer(line, line), shape)
+        size = shape[2]
+        number = np.arange(size * size)
+        weights = _hat(number % size, size) * _hat(number / size % size, size)
+        return np.broadcast_to(weights.reshape(size, size), shape)
 
 
-def _hat(size: int) -> Sequence[float]:
+def _hat(at: np.ndarray, size: int) -> np.ndarray:
     """Weights that fall off on both sides of the middle."""
     half = math.ceil(size / 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
-    return [1 - abs(i / half - centre) for i in range(size)]
+    weights: np.ndarray = 1 - abs(at / half - centre)
+    return weights

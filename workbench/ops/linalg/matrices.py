@@ -10,9 +10,10 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import float32, float64
 from workbench.framework.values.spec import Spec, same_dim
 from workbench.ops.arguments import one_int
+from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.tensor.assign import assign
-from workbench.ops.tensor.creation import full_like
+from workbench.ops.tensor.creation import full_like, zeros_like
 from workbench.ops.tensor.shape import unsqueeze
 from workbench.ops.tensor.transpose import transpose
 from workbench.ops.tensor.triangles import tril
@@ -167,7 +168,7 @@ def matrix_power(x: Any, n: int, name: str | None = None) -> Any:
     square_spec("matrix_power", Spec(tuple(x.shape), x.dtype))
     base, left = (INVERSE(x) if n < 0 else x), abs(one_int("matrix_power's n", n))
     if not left:
-        return identity_like(x)
+        return where(zeros_like(x, dtype="bool"), x, identity_like(x))  # its gradient is zeros, whatever x holds
     power = None
     while left:
         power = power if not left % 2 else base if power is None else matmul(power, base)

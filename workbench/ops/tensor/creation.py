@@ -15,7 +15,7 @@ from workbench.errors import InvalidArgument, InvalidType, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, is_number, tensor_method
 from workbench.framework.values.default_dtype import default_dtype
-from workbench.framework.values.dtype import as_dtype, float32, int64
+from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.limits import require_holds
 from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import as_number, has_value, one_int
@@ -219,7 +219,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
     Args:
         start, end, step: numbers, or in dynamic mode tensors of one element; with `end` None the range goes from 0 to
             `start`.
-        dtype: by default int64 if all three are ints, otherwise float32.
+        dtype: by default int64 if all three are ints, otherwise that of `get_default_dtype`.
 
     Returns:
         shape `[ceil((end - start) / step)]`, empty if that is negative.
@@ -238,7 +238,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, na
         if not is_number(value):
             raise InvalidType(f"arange takes numbers, got {value!r} as {what}")
     numbers = [_attribute(v) for v in (start, end, step)]
-    default = int64 if all(isinstance(v, int) for v in numbers) else float32
+    default = int64 if all(isinstance(v, int) for v in numbers) else default_dtype()
     dtype = as_dtype(dtype) if dtype is not None else default
     return RANGE(start=numbers[0], end=numbers[1], step=numbers[2], dtype=dtype.name, name=name)
 

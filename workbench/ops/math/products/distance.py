@@ -9,7 +9,7 @@ from workbench.ops.math.clip import clip
 from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.math.unary import abs, sqrt
+from workbench.ops.math.unary import abs, sign, sqrt
 
 
 def length(x: Any, p: float, axis: Any, keepdim: bool = False, name: str | None = None) -> Any:
@@ -20,7 +20,7 @@ def length(x: Any, p: float, axis: Any, keepdim: bool = False, name: str | None 
     if p == float("-inf"):
         return reduce_min(size, axis=axis, keepdim=keepdim, name=name)
     if p == 0:
-        return reduce_sum((size > 0.0).astype(x.dtype), axis=axis, keepdim=keepdim, name=name)
+        return reduce_sum(sign(size), axis=axis, keepdim=keepdim, name=name)
     if p == 1:
         return reduce_sum(size, axis=axis, keepdim=keepdim, name=name)
     if p == 2:

@@ -354,24 +354,22 @@ def _infer_dot(x: Spec, y: Spec, zero_dim: bool) -> Spec:
     _require_numbers("dot", x, y)
     if len(x.shape) not in (1, 2) or len(x.shape) != len(y.shape) or not all(map(same_dim, x.shape, y.shape)):
         raise ShapeError("dot takes two vectors, or two matrices row by row, of one shape", x, y)
-    return x.with_shape(x.shape[:-1] if zero_dim else (*x.shape[:-1], 1))
+    return x.with_shape(x.shape[:-1] or (() if zero_dim else (1,)))
 
 
 def _dot_grad(g: Any, out: Any, x: Any, y: Any, zero_dim: bool) -> tuple[Any, ...]:
-    g = UNSQUEEZE(g, axes=[-1]) if zero_dim else g
+    g = UNSQUEEZE(g, axes=[-1]) if len(g.shape) < len(x.shape) else g
     return lambda: g * y, lambda: g * x
 
 
 @op("dot", "X, Y -> Out", attrs={"zero_dim": False}, infer=_infer_dot, grad=_dot_grad)
 def DOT(xp: Any, x: Any, y: Any, zero_dim: bool) -> Any:
-    return rounded(xp.asarray((_operand(x) * _operand(y)).sum(axis=-1, keepdims=not zero_dim)), x)
+    return rounded(xp.asarray((_operand(x) * _operand(y)).sum(axis=-1, keepdims=x.ndim == 1 and not zero_dim)), x)
 
 
 @tensor_method("dot")
 def dot(x: Any, y: Any, name: str | None = None) -> Any:
-    """The inner product of two vectors, [n] -> [1], or of the rows of two matrices, [m, n] -> [m, 1].
-
-    In dynamic mode the results have shapes [] and [m].
+    """The inner product of two vectors, [n] -> [1], in dynamic mode []; or of the rows of two matrices, [m, n] -> [m].
 
     Raises:
         InvalidArgument: the shapes differ. InvalidType: the dtypes differ.
