@@ -84,7 +84,7 @@ def test_a_product_is_that_of_numpy(
 @given(m=SIZES, n=SIZES, k=TERMS, shifts=st.tuples(*[st.integers(0, 15)] * 3))
 @example(m=64, n=64, k=64, shifts=(1, 2, 3))
 def test_how_operands_lie_changes_no_bit(m: int, n: int, k: int, shifts: Any) -> None:
-    """Nor do tiles and parts of sums: rows, columns and terms alone give the bits they give together."""
+    """Nor do tiles and parts of sums: rows, columns and DEPTH terms alone give the bits they give together."""
     a, b, c = placed(m, k, False, 0, 0, 1), placed(k, n, False, 0, 0, 2), placed(m, n, False, 0, 0)
     multiply(a, b, c)
     for flip_a, flip_b, copies in ((True, False, False), (False, True, True), (True, True, True)):
@@ -93,11 +93,10 @@ def test_how_operands_lie_changes_no_bit(m: int, n: int, k: int, shifts: Any) ->
         c2 = placed(m, n, False, shifts[2], 3)
         multiply(a2, b2, c2, left=copies and flip_a, panel=copies)
         assert (c2 == c).all()
-    first = placed(m, n, False, 0, 0)
-    multiply(a[:, : k // 2 + 1], b[: k // 2 + 1], first)
-    if k // 2 + 1 < k:
-        multiply(a[:, k // 2 + 1 :], b[k // 2 + 1 :], first, adds=True)
-    assert (first == c).all()
+    parts = placed(m, n, False, 0, 0)
+    for done in range(0, k, DEPTH):
+        multiply(a[:, done : done + DEPTH], b[done : done + DEPTH], parts, adds=done > 0)
+    assert (parts == c).all()
     row, columns = placed(1, n, False, 0, 0), placed(m, n - n // 3, False, 0, 0)
     multiply(a[m // 2 : m // 2 + 1], b, row)
     multiply(a, b[:, n // 3 :], columns)

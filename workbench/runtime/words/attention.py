@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.runtime.words.product import DEPTH
+
 LINE = 16  # floats of a cache line
-TALL = 48  # queries that are looked at together: rows that come out even for tiles of 6, 8 and 12 rows
+TALL = DEPTH  # queries that are looked at together: sums over all of them then have the bits of a product
 
 
 def padded(count: int) -> int:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 LINE = 16  # floats of a cache line
-DEPTH = 512  # terms of the sums that are done at a time
-COPIED_DEPTH = 128  # the same where the left side is copied: turned rows are used while they are near
+DEPTH = 96  # terms that are added up in registers, one after the other; turned rows of so many stay near
 TILE, TALL = 8, 24  # rows at which a block may begin; fewer in a block do not pay for its copy of the right side
 PANEL = 64  # columns of the right side that are copied together: with DEPTH, a part of the second cache
 
 
 def left_pitch(k: int) -> int:
     """Floats between rows of a copied left side: an odd number of cache lines, to make use of all cache sets."""
-    return LINE * ((min(k, COPIED_DEPTH) + LINE - 1) // LINE | 1)
+    return LINE * ((min(k, DEPTH) + LINE - 1) // LINE | 1)

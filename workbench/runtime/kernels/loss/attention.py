@@ -167,7 +167,7 @@ def attention(
 
 @function
 def add_products(a, a_col, b, b_row, c, c_row, reach, whole, n, k):
-    """`C[reach, n] += A[k, reach]' B[k, n]`; the rows of A and B lie in memory one after the other.
+    """`C[reach, n] += A[k, reach]' B[k, n]`, at most DEPTH terms; rows of A and B lie in memory one after the other.
 
     Args:
         whole: C has so many rows, and there is nothing in it yet; 0 if there is.

@@ -1,7 +1,8 @@
 """Matrix products by register tiles: sums of a few rows by up to four vectors of columns stay in registers.
 
-Every element is one chain of fused multiply-adds over k in ascending order, whatever the tiles and however the operands
-lie in memory; so bits depend on numbers alone. All strides are in bytes.
+Every element is a sum of sums over DEPTH terms, each of them one chain of fused multiply-adds in ascending order,
+whatever the tiles and however the operands lie in memory; so bits depend on numbers alone. One chain over all terms
+would lose a digit of a sum of ten thousand positive ones. All strides are in bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from numba.extending import intrinsic
 from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats, transpose_matrix
-from workbench.runtime.kernels.vectors import F32, I64, VECTOR, WIDTH, Vectors, loop
+from workbench.runtime.kernels.vectors import F32, I64, WIDTH, Vectors, loop
 from workbench.runtime.words import product as product_words
-from workbench.runtime.words.product import COPIED_DEPTH, DEPTH
+from workbench.runtime.words.product import DEPTH
 
 # Rows of tiles by their vectors: sums, a row of B and an element of A fill the registers
 if llvm.get_host_cpu_features().get("avx512f"):
@@ -46,29 +47,20 @@ class _Tile:
         self.starts = range(0, rows, ROW_GROUP)
 
     def emit(self) -> None:
-        for position, x in enumerate(self._sums(self._first())):
-            self.v.store(x, *self._place(position))
+        sums = self._sums([self.v.number(0.0)] * (self.rows * self.vectors))
+        with self.builder.if_else(self.builder.icmp_signed("!=", self.adds, I64(0))) as (added, alone):
+            with added:
+                self._store([self.v.add(self.v.load(*self._place(i)), x) for i, x in enumerate(sums)])
+            with alone:
+                self._store(sums)
         self.builder.ret_void()
 
-    def _first(self) -> list[Any]:
-        """What the sums begin with."""
-        b, count = self.builder, self.rows * self.vectors
-        entry, added, begin = b.block, b.append_basic_block("added"), b.append_basic_block("begin")
-        b.cbranch(b.icmp_signed("!=", self.adds, I64(0)), added, begin)
-        b.position_at_end(added)
-        held = [self.v.load(*self._place(position)) for position in range(count)]
-        b.branch(begin)
-        b.position_at_end(begin)
-        first = []
-        for x in held:
-            phi = b.phi(VECTOR)
-            phi.add_incoming(self.v.number(0.0), entry)
-            phi.add_incoming(x, added)
-            first.append(phi)
-        return first
+    def _store(self, results: list[Any]) -> None:
+        for position, x in enumerate(results):
+            self.v.store(x, *self._place(position))
 
     def _sums(self, first: list[Any]) -> list[Any]:
-        """The products added to them, row by row."""
+        """The products added to `first`, row by row."""
         b, count = self.builder, len(self.starts)
         right = b.inttoptr(self.b, BYTE.as_pointer())
         left = [b.inttoptr(self._at(self.a, self.a_row, i), BYTE.as_pointer()) for i in self.starts]
@@ -178,9 +170,8 @@ def multiply(a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, adds, left, pa
     """`C[m, n] = A[m, k] B[k, n]`, or `C += A B`, as `product` does it for each of a batch."""
     vectors = (n + 15) // 16
     panels = (vectors + MOST_VECTORS - 1) // MOST_VECTORS
-    most = DEPTH if left == 0 else COPIED_DEPTH
-    for done in range(0, k, most):
-        depth = min(most, k - done)
+    for done in range(0, k, DEPTH):
+        depth = min(DEPTH, k - done)
         rows, rows_pitch, step = a + done * a_col, a_row, a_col
         if left != 0:
             rows, rows_pitch, step = left, 4 * left_pitch(k), 4
@@ -210,7 +201,7 @@ def product(
     """`C[m, n] = A[m, k] B[k, n]` for a batch of n0 x n1; columns of C lie side by side.
 
     Args:
-        adds: whether the products are added to C; its elements are the first terms of their sums then.
+        adds: whether the products are added to C, which then is the first term of the sum of sums.
         left: memory for m rows of A, `left_pitch(k)` floats each, when it is to be copied; its columns lie one after
             the other then. 0 to read it where it is.
         panel: memory for DEPTH rows, or k, of PANEL columns of B when it is to be copied: it has to be unless its
