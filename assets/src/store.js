@@ -1,6 +1,6 @@
 // What one view knows: the newest message of every kind, the selected node, and whether the kernel is there.
 import { Clicks } from "./kernel/clicks.js";
-import { Presence, knownOf } from "./kernel/presence.js";
+import { GOING_ON, Presence, knownOf } from "./kernel/presence.js";
 import { decode } from "./messages.js";
 
 const ANSWER_MS = 30_000;
@@ -63,7 +63,8 @@ export class Store {
   }
 
   command(name, values = {}) {
-    this.clicks.press(name, values);
+    const run = this.state?.run ?? null;
+    this.clicks.press(name, values, run && GOING_ON.includes(run.state) ? run : null);
   }
 
   // The answer to a question, a Promise of the message.

@@ -108,29 +108,29 @@ def test_a_finished_run_stays_finished_without_a_kernel(running: Dashboard) -> N
 def test_a_click_carries_its_age_by_the_kernels_clock(running: Dashboard) -> None:
     receive(running, {"type": "beat", "next": None, "sent": 1000.0})
     pass_time(running, 30)
-    button(running, "Pause").click()
+    button(running, "Step").click()
     (click,) = running.sent("command")
     assert (click["sent"], click["valid"]) == (1000.0, 5) and abs(click["since"] - 30.1) < 0.5
 
 
 def test_a_click_that_is_not_heard_waits_and_is_given_up(running: Dashboard) -> None:
-    button(running, "Pause").click()
+    button(running, "Step").click()
     pass_time(running, 0.2)
     assert words(running) == ""
     pass_time(running, 0.3)
-    assert words(running) == "The kernel is busy with a cell; pause waits …"
-    button(running, "Pause").click()  # it has been
+    assert words(running) == "The kernel is busy with a cell; step waits …"
+    button(running, "Step").click()  # it has been
     show(running, "running", {"step": 130})  # what trains goes on
-    assert "pause waits" in words(running) and len(running.sent("command")) == 1
+    assert "step waits" in words(running) and len(running.sent("command")) == 1
     pass_time(running, 5)
-    assert words(running).startswith("pause was not done: the kernel was busy for 5 seconds.")
-    assert button(running, "Pause").get_attribute("aria-busy") is None
-    button(running, "Pause").click()
+    assert words(running).startswith("step was not done: the kernel was busy for 5 seconds.")
+    assert button(running, "Step").get_attribute("aria-busy") is None
+    button(running, "Step").click()
     assert len(running.sent("command")) == 2
 
 
 def test_a_click_that_is_heard_says_nothing(running: Dashboard) -> None:
-    button(running, "Pause").click()
+    button(running, "Step").click()
     pass_time(running, 0.4)
     (click,) = running.sent("command")
     receive(running, {"type": "heard", "id": "another view's", "late": False, "sent": 1.0})
@@ -138,14 +138,27 @@ def test_a_click_that_is_heard_says_nothing(running: Dashboard) -> None:
     receive(running, {"type": "heard", "id": click["id"], "late": False, "sent": 1.0})
     assert words(running) == ""
     pass_time(running, 60)
-    assert words(running) == "" and button(running, "Pause").get_attribute("aria-busy") == "true"
+    assert words(running) == "" and button(running, "Step").get_attribute("aria-busy") == "true"
     show(running, "paused")
     assert button(running, "Resume").get_attribute("aria-busy") is None
 
 
 def test_a_click_that_came_late_is_told(running: Dashboard) -> None:
-    button(running, "Stop").click()
+    button(running, "Step").click()
     (click,) = running.sent("command")
     receive(running, {"type": "heard", "id": click["id"], "late": True, "sent": 1.0})
-    assert words(running).startswith("stop was not done: it came to the kernel too late.")
-    assert button(running, "Stop").get_attribute("aria-busy") is None
+    assert words(running).startswith("step was not done: it came to the kernel too late.")
+    assert button(running, "Step").get_attribute("aria-busy") is None
+
+
+def test_stop_is_kept_however_long_a_cell_takes_and_acknowledged(running: Dashboard) -> None:
+    button(running, "Stop").click()
+    pass_time(running, 3600)
+    assert words(running) == "The kernel is busy with a cell; stop is kept until it hears it …"
+    assert button(running, "Stop").get_attribute("aria-busy") == "true"
+    (click,) = running.sent("command")
+    assert click["run"] and "valid" not in click
+    receive(running, {"type": "heard", "id": click["id"], "late": False, "why": None, "sent": 1.0})
+    assert words(running) == "The kernel has heard stop: the run ends behind the step it is at."
+    show(running, "stopped")
+    assert words(running) == "" and button(running, "Stop").get_attribute("aria-busy") is None

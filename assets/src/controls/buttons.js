@@ -7,7 +7,9 @@ export const BUTTONS = [
     names: ["run"],
     labels: ["Run"],
     icons: ["running"],
-    titles: ["wb.dashboard().start(): a run with the settings below"],
+    titles: [
+      "wb.dashboard().start(): a run with the settings below, from the beginning, with values of its own (run.scope)",
+    ],
   },
   {
     names: ["pause", "resume"],

@@ -12,7 +12,7 @@ const ENDED = {
 };
 export const SILENT = "The kernel gives no sign of life: it has died, was restarted, or cannot be reached";
 
-const GOING_ON = ["running", "paused"];
+export const GOING_ON = ["running", "paused"];
 
 // What holds of a message "state": what goes on in a kernel that is lost is not known, and cannot be changed.
 export function knownOf(state, lost) {

@@ -18,6 +18,7 @@ from workbench.graph.settings import ReduceStrategy
 from workbench.io import DataLoader
 from workbench.notebook.dashboard.model.model import Model
 from workbench.notebook.dashboard.model.subject import Subject
+from workbench.runtime.storage.scope import Scope, scope_guard
 
 ModelOf = Callable[[Any], Model]
 
@@ -130,11 +131,27 @@ def test_a_notice_says_what_was_started_and_where_its_checkpoints_are(
     monkeypatch.chdir(tmp_path)
     model = model_of(built.main)
     begin(model, epochs=1).wait(30)
-    assert model.state()["notice"]["text"] == "started net, 2 devices, AllReduce"
+    started = (
+        "started net, 2 devices, AllReduce; its values are its own, wb.dashboard().run.scope, "
+        "and those of the notebook stay as they are"
+    )
+    assert model.state()["notice"]["text"] == started
     begin(model, checkpoints="last").wait(30)
     said = model.state()["notice"]["text"]
-    folder = Path(said.removeprefix("started net, 2 devices, AllReduce; checkpoints go to "))
+    folder = Path(said.removeprefix(f"{started}; checkpoints go to "))
     assert [file.name for file in folder.iterdir()] == ["last.checkpoint"]
+
+
+def test_what_the_page_trains_is_in_the_scope_of_its_run(built: Built, model_of: ModelOf) -> None:
+    names = [parameter.name for parameter in built.main.all_parameters()]
+    with scope_guard(Scope()):
+        static.Executor().run(built.startup)
+        before = {name: np.array(static.global_scope().get(name).get_tensor()) for name in names}
+        run = begin(model_of(built.main), epochs=1).wait(30)
+        for name, value in before.items():
+            np.testing.assert_array_equal(static.global_scope().get(name).get_tensor(), value)
+        assert run.scope is not static.global_scope()
+    assert any((np.array(run.scope.get(name).get_tensor()) != value).any() for name, value in before.items())
 
 
 def test_no_steps_are_a_choice(built: Built, model_of: ModelOf) -> None:

@@ -120,6 +120,34 @@ def test_a_click_is_heard_at_once_and_not_done_when_it_is_late(publisher: Publis
     assert len(publisher.model.shown) == 2
 
 
+def test_what_ends_a_run_is_never_too_late_for_it_and_is_not_done_to_another(publisher: Publisher, page: Page) -> None:
+    model = publisher.model
+    publisher.do("run", {"steps": 1})
+    assert model.run is not None
+    model.run.wait(30)
+    publisher.do("run", {"steps": 10**9})
+    first, second = (shown.id for shown in model.shown)
+    click = {"type": "command", "name": "stop", "values": {}, "sent": 0.0, "since": 0.0}
+    publisher.take({**click, "id": "for another", "run": first})
+    assert page.of("heard")[-1]["late"] and "the run that it was meant for has ended" in page.of("heard")[-1]["why"]
+    assert model.run is not None and not model.run.is_stopping
+    publisher.take({**click, "id": "for this", "run": second})
+    assert not page.of("heard")[-1]["late"] and model.run.is_stopping
+    model.run.wait(30)
+
+
+def test_a_run_is_held_and_ended_while_something_else_is_done(publisher: Publisher) -> None:
+    model = publisher.model
+    publisher.do("run", {"steps": 10**9})
+    assert model.run is not None
+    model.busy = "saving the run …"
+    publisher.do("pause", {})
+    assert model.allowed() == ["resume", "stop"]
+    publisher.do("stop", {})
+    assert str(model.run.wait(30).state) == "stopped"
+    assert model.allowed() == []
+
+
 def test_what_is_refused_is_said(publisher: Publisher, page: Page) -> None:
     publisher.take({"type": "command", "name": "pause", "values": {}})
     page.wait(lambda: any(s["notice"] and s["notice"]["kind"] == "error" for s in page.of("state")))

@@ -174,6 +174,10 @@ class Model:
         """Whether there is a run that has not ended."""
         return self.run is not None and self.run.state in LIVE
 
+    def goes_on_as(self, run: Any) -> bool:
+        """Whether the run of this id, as the page knows it, is the one that is followed and has not ended."""
+        return self.is_live() and self.shown[-1].id == run
+
     def is_stepping(self) -> bool:
         """Whether steps follow each other, so that one of them will be looked at before long."""
         if self.run is not None:
@@ -272,12 +276,19 @@ class Model:
         """The commands that make sense now."""
         run = self.run
         if self.busy:
-            return []
+            return self._flags()
         drop = ["drop"] if self.watch.can_drop() else []
         if run is None or run.state not in LIVE:
             return ["run", "step", *drop] if self.controls.values()["program"] is not None else drop
-        going = ["resume"] if run.state == State.PAUSED else ["pause"]
-        return [*going, "step", "stop", *drop, *(["save"] if run.write_checkpoint is not None else [])]
+        going, *others = self._flags()
+        return [going, "step", *others, *drop, *(["save"] if run.write_checkpoint is not None else [])]
+
+    def _flags(self) -> list[str]:
+        """What holds a run, has it go on or ends it: possible as long as it goes on, whatever else is being done."""
+        if not self.is_live():
+            return []
+        assert self.run is not None
+        return ["resume" if self.run.state == State.PAUSED else "pause", "stop"]
 
     def command(self, name: str, values: Mapping[str, Any]) -> Slow | None:
         """Do at once what only takes a flag; what takes longer is returned, to be called elsewhere.
@@ -325,7 +336,8 @@ class Model:
             def follow() -> None:
                 self._follow(run, watch)
                 kept = f"; checkpoints go to {checkpoints.dirpath}" if checkpoints is not None else ""
-                self.tell("info", f"started {self.shown[-1].about}{kept}")
+                whose = "its values are its own, wb.dashboard().run.scope, and those of the notebook stay as they are"
+                self.tell("info", f"started {self.shown[-1].about}; {whose}{kept}")
                 if only_one:
                     run.advance()
                 else:

@@ -79,9 +79,11 @@ class Publisher:
 
     def _accept(self, click: Mapping[str, Any]) -> bool:
         """Say that a click has come; whether it is still meant."""
-        late = is_late(click)
+        meant = click.get("run")  # that it holds or ends, however long it has waited
+        why = None if meant is None or self.model.goes_on_as(meant) else "the run that it was meant for has ended"
+        late = is_late(click) if meant is None else why is not None
         with suppress(Exception):  # if there is no way to the page, the click counts all the same
-            self._tell({"type": "heard", "id": click.get("id"), "late": late})
+            self._tell({"type": "heard", "id": click.get("id"), "late": late, "why": why})
         return not late
 
     def _tell(self, message: Message) -> None:
