@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from workbench.executors.feeding.feed_plan import FeedPlan
 from workbench.jit.values.expectation import Expectation
-from workbench.jit.values.watches import ValueWatch
+from workbench.jit.values.watches import ContainerWatch, ValueWatch
 
 PLAN = FeedPlan([], [], 2, {})
 
@@ -39,19 +39,18 @@ def test_values_are_compared_by_identity() -> None:
 
 
 def test_what_is_to_be_equal_is_asked_behind_a_refresh_and_before_the_rest() -> None:
-    one, other, parts, watches = SimpleNamespace(now=1000), SimpleNamespace(writes=1), list[int](), list[Any]()
+    one, other, parts = SimpleNamespace(now=1000), SimpleNamespace(writes=1), list[int]()
     told: list[Any] = []
     expectation = Expectation([])
     expectation.add_equality(one, "now", other, "writes")
     expectation.add_refresh(parts, lambda given: (told.append(list(given)), setattr(other, "writes", 500 + 500))[0])
-    expectation.add_all(watches)
+    expectation.add_truth(lambda: len(told) < 5)
     expectation.add_result(lambda: told.append("looked at"))
     expectation.expect([None], PLAN)
     compare = expectation.compiled()
     assert compare([]) is None and not told
     parts.append(3)
     assert compare([]) and told == [[3], "looked at"]
-    watches.append(SimpleNamespace(is_unchanged=lambda: len(told) < 5))
     assert compare([]) and compare([]) is None
 
 
@@ -169,4 +168,27 @@ def test_a_watch_notices_what_comes_and_goes() -> None:
     cell.cell_contents = watch.kept[2]
     assert compare([])
     del space["here"]
+    assert compare([]) is None
+
+
+@pytest.mark.parametrize(
+    ("container", "change"),
+    [([1000], lambda c: c.append(2)), ([1000], lambda c: c.__setitem__(0, 1001)),
+     ({"k": 1000}, lambda c: c.update(k=1001)),
+     ([], lambda c: c.append(1)), ({}, lambda c: c.update(k=1)), ({"k": 1000}, lambda c: c.update(l=c.pop("k")))],
+)  # fmt: skip
+def test_entries_are_compared_in_place(container: Any, change: Any) -> None:
+    watch, expectation, asked = ContainerWatch("it", container), Expectation([]), []
+    unchanged = watch.is_unchanged
+    watch.is_unchanged = lambda: (asked.append(1), unchanged())[1]  # type: ignore[method-assign]
+    watch.expect_in(expectation)
+    expectation.expect([], PLAN)
+    compare = expectation.compiled()
+    assert compare([]) and not asked
+    if container:
+        copied = type(container)(container)
+        container.clear()
+        (container.extend if isinstance(container, list) else container.update)(copied)
+        assert compare([]) and not asked
+    change(container)
     assert compare([]) is None

@@ -16,7 +16,7 @@ class Witness(Protocol):
         """A tensor was made from what is no tensor."""
 
     def saw_grad(self, tensor: Any, grad: Any) -> None:
-        """`grad` of a tensor was asked for."""
+        """`grad` of a tensor was asked for; None if there is none."""
 
     def saw_read(self, tensor: Any) -> None:
         """The value of a tensor is about to be read."""

@@ -139,7 +139,9 @@ class RecordedFunction:
         randoms = _random_states()
         recorder, feeds, outputs = self._attempt(given, surroundings)
         self._require_pure(surroundings, randoms)
+        surroundings.note_clocks(recorder.sources.clocks)
         surroundings.note_caches()
+        surroundings.note_grads(recorder.reads.grads_seen.values(), recorder.leaf_gradients.by_tensor)
         self.captures += 1
         step = self._made(recorder, feeds, outputs, surroundings)
         if not step.fits():

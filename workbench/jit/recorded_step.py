@@ -98,7 +98,6 @@ class RecordedStep(Debugging):
         self.feed_if_unchanged: Feeding = _unsettled
         self._expectation: Expectation | None = None
         self._scheduled: list[Any] = []
-        self._containers: list[Any] = []
         self._changes = SimpleNamespace(count=-1, until=0)  # of `parameter_changes`; the time of the next check
         self._due = 2  # the run in front of which it is checked
         self._is_outside = False
@@ -292,18 +291,19 @@ class RecordedStep(Debugging):
             *self.surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),
             *map(_stops, others), *map(_grad_of, left), *map(_kind_of, args), *map(_stops, args),
         ], plan)  # fmt: skip
-        self._containers[:] = [*self.surroundings.containers, *self._values_read]
         self.feed_if_unchanged = self._feed_of
 
     def _expecting(self, args: Sequence[Any], others: Sequence[Tensor], left: Sequence[Tensor]) -> Expectation:
         """All that is looked at before it is run again, in the order in which `settle` says what it is to be."""
         expectation = Expectation(self._feeds)
-        expectation.add_equality(clock, "now", self.bindings, "writes")
-        expectation.add_limit(clock, "now", self._changes, "until")
+        expectation.add_equality(clock, "now", self.bindings, "writes", self._changes)
         expectation.add_equality(moves, "count", self.bindings, "moves")
         expectation.add_equality(parameter_changes, "count", self._changes, "count")
         expectation.add_refresh(self._scheduled, partial(_refresh_rates_of, ref(self)))
-        expectation.add_all(self._containers)
+        for each in self.surroundings.containers:
+            each.expect_in(expectation)
+        for read in self._values_read:
+            expectation.add_truth(read.is_unchanged)
         self.surroundings.watched.expect_in(expectation)
         for current in _in_force:
             expectation.add_current(current, self._is_outside)

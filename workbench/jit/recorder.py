@@ -30,6 +30,7 @@ from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue, refusals
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
 from workbench.jit.values.raw_arrays import raw_arrays_told
+from workbench.jit.values.sources import Sources
 from workbench.ops.tensor.assign import ASSIGN
 from workbench.runtime.standing import standing
 
@@ -42,6 +43,7 @@ class CaptureRecorder:
         bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
         averaging: whose gradients are means over processes.
         optimizers: those that have updated something. reads: values of tensors that Python looks at.
+        sources: what the function has called that gives something else in every call.
         is_open: the function is still running. refused: what it was refused so far.
     """
 
@@ -57,6 +59,7 @@ class CaptureRecorder:
         self.averaging = Averaging()
         self.optimizers: list[Any] = []
         self.reads = PythonReads(self.bindings.has_memory_of)
+        self.sources = Sources()
         self.is_open = True
         self.refused: list[NeedsValue] = []
         self._with_history: set[str] = set()  # variables written over by values that pass gradients
@@ -67,7 +70,7 @@ class CaptureRecorder:
         """Record what is done in the `with` body; `grad` of tensors from outside is to be put back behind it."""
         with (
             program_guard(self.program, self.startup), recording(self), self._names_of_all(), raw_arrays_told(),
-            refusals.replaced(self.refused),
+            refusals.replaced(self.refused), self.sources.watched(),
         ):  # fmt: skip
             token = witness.set(self.reads)
             try:

@@ -10,15 +10,19 @@ a container, another name - everything is looked at that some code of the user's
 
 from __future__ import annotations
 
+import builtins
 import dis
+import os
 import sys
 from array import array
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from keyword import iskeyword
 from operator import methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -27,11 +31,21 @@ from workbench.framework.notice import tell
 from workbench.framework.site import Site, is_ours
 from workbench.framework.values import default_dtype
 from workbench.jit.values.arguments import entries
-from workbench.jit.values.code_reads import attribute_names, chains, global_names, imported
+from workbench.jit.values.code_reads import asked_names, attribute_names, chains, global_names, imported
 from workbench.jit.values.indirect import WEAK_CONTAINERS, Caches, behind, getter_of, read_through, require_steady
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
-from workbench.jit.values.objects import content, first_argument, is_closed, is_layer, is_users, site_of
-from workbench.jit.values.progress import Progress, is_varying
+from workbench.jit.values.objects import (
+    calls_super,
+    content,
+    first_argument,
+    is_closed,
+    is_layer,
+    is_setting,
+    is_users,
+    may_have,
+    site_of,
+)
+from workbench.jit.values.progress import Progress
 from workbench.jit.values.watches import MISSING, PLAIN, ArrayWatch, Change, ContainerWatch, ValueWatch
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
@@ -39,6 +53,7 @@ from workbench.optimizer.optimizer import Optimizer
 _MANY = 4096  # entries of a container beyond which only the container itself is looked at
 _MEMBERS = "_parameters", "_buffers", "_sub_layers"
 _HOOKS = "_forward_pre_hooks", "_forward_post_hooks"
+_BOOKS = "_full_name", "_unsaved_buffers", "_state_dict_hooks"  # of a layer, of no use to what it computes
 _LARGE = 1 << 14  # bytes of an array beyond which it is not looked at before every run
 _NOT_OPERATORS = frozenset({"__init__", "__new__", "__del__", "__repr__", "__init_subclass__", "__class_getitem__"})
 _RATES = frozenset({"get_lr", "last_lr", "last_epoch"})
@@ -67,6 +82,7 @@ class Surroundings:
         self.progress = Progress()
         self._caches = Caches()
         self._names: dict[str, None] = {}
+        self._asked_for: set[str] = set()  # names that code may ask for whether there is such an attribute or not
         self._handed_on: dict[int, tuple[str, Any]] = {}
         self._found(getattr(function, "__name__", "function"), function)
         start = getattr(function, "__func__", function)
@@ -82,10 +98,32 @@ class Surroundings:
         """What is not as it was."""
         return [*self.watched.changes(), *(change for each in self._containers.values() for change in each.changes())]
 
+    def note_clocks(self, clocks: Mapping[str, Site]) -> None:
+        """The function has looked at clocks, each at a line."""
+        for name, site in clocks.items():
+            self._tell_unwatched(f"{name}, which gives something else at another time", "values", site)
+
     def note_caches(self) -> None:
         """The function has been recorded: cached properties that it has read are to stay as they are."""
         for label, space, name in self._caches.filled():
             self._watch(label, space, name)
+
+    def note_grads(self, seen: Iterable[tuple[Tensor, Tensor | None]], changed: Container[int]) -> None:
+        """The function has looked at `grad` of tensors: what it found there is to be there again.
+
+        Args:
+            seen: tensors, with what was there. changed: ids of those whose `grad` the function changes: there is to be
+                a gradient again, or none again.
+        """
+        for tensor, grad in seen:
+            if (tensor._grad is None) is not (grad is None):
+                continue  # the function itself has put it there, or taken it away
+            label, place = f"the gradient of {tensor.name}", (id(tensor), "grad")
+            if id(tensor) in changed:
+                self.watched.add(label, place, partial(_has_grad, tensor))
+            else:
+                quick = methodcaller("add_attribute", tensor, "_grad")
+                self.watched.add(label, place, partial(getattr, tensor, "_grad"), quick)
 
     @property
     def containers(self) -> list[ContainerWatch | ArrayWatch]:
@@ -132,6 +170,7 @@ class Surroundings:
                 self._found(f"a hook of {label}", hook)
         if isinstance(value, Optimizer):
             self._found(f"the schedule of {label}", value._learning_rate)
+            self._found_optimizer(label, value)
         if isinstance(value, MethodType):
             self._found(label.rpartition(".")[0] or label, value.__self__)
             self._read(value.__func__, first_argument(value.__func__, value.__self__))
@@ -179,14 +218,28 @@ class Surroundings:
             f"it as an argument if they change{where}"
         )
 
+    def _found_optimizer(self, label: str, optimizer: Optimizer) -> None:
+        """What an optimizer was made with, and may be given anew; but for its rate, which every run asks for."""
+        for name, value in vars(optimizer).items():
+            is_option = isinstance(value, PLAIN) or is_setting(value)
+            if is_option and name not in ("_learning_rate", "_name"):
+                self._watch(f"{label}.{name}", vars(optimizer), name)
+            if is_setting(value):
+                for part in vars(value):
+                    self._watch(f"{label}.{name}.{part}", vars(value), part)
+        parameters: list[Any] = optimizer._groups.parameters or []
+        self.watched.add(f"the number of parameters of {label}", (id(parameters), len), parameters.__len__)
+
     def _found_layer(self, label: str, layer: Any) -> None:
         """All that a layer holds, and the layers below it."""
         attributes = vars(layer)
         is_own = is_ours(file_of(type(layer)))
         for name, value in attributes.items():
-            if isinstance(value, PLAIN):
+            if name in (*_MEMBERS, *_HOOKS, *_BOOKS):
+                continue
+            if is_own or isinstance(value, PLAIN):
                 self._watch(f"{label}.{name}", attributes, name)
-            elif name not in _MEMBERS and not is_own:
+            if not is_own or isinstance(value, list | dict | FunctionType):
                 self._found(f"{label}.{name}", value)
         for name in _MEMBERS:
             inside = attributes[name]
@@ -196,12 +249,13 @@ class Surroundings:
                 self._watch(f"{label}.{key}", inside, key)
                 self._found(f"{label}.{key}", value)
         for hooks in [attributes[name] for name in _HOOKS if name in attributes]:
-            self.watched.add(f"the hooks of {label}", (id(hooks), "hooks"), partial(getattr, hooks, "changes"))
+            quick = methodcaller("add_attribute", hooks, "changes")
+            self.watched.add(f"the hooks of {label}", (id(hooks), "hooks"), partial(getattr, hooks, "changes"), quick)
             for hook in hooks.values():
                 self._found(f"a hook of {label}", hook)
-        forward = getattr(type(layer).forward, "__wrapped__", type(layer).forward)
-        if not is_ours(forward.__code__.co_filename):
-            self._read(forward, first_argument(forward, layer))
+        self._watch_class(type(layer), "forward")
+        self._watch_kind(label, layer)
+        self._follow(label, layer, ["forward"])
 
     def _read(self, function: Any, known: Mapping[str, Any]) -> None:
         """Follow what a function of the user reads."""
@@ -237,6 +291,7 @@ class Surroundings:
         self, code: CodeType, outside: dict[str, Any], cells: Mapping[str, Any], known: dict[str, Any]
     ) -> None:
         self._names.update(dict.fromkeys(attribute_names(code)))
+        self._asked_for |= asked_names(code)
         for chain in chains(code):
             value = self._value_of(chain.kind, chain.name, outside, cells, known)
             if value is MISSING:
@@ -269,24 +324,28 @@ class Surroundings:
         self, kind: str, name: str, outside: dict[str, Any], cells: Mapping[str, Any], known: Mapping[str, Any]
     ) -> Any:
         """What code finds under a name; it is watched from now on if it is from outside."""
-        if kind == "global" and name in outside:
+        if kind == "global":
             if self._watch(name, outside, name):
-                self._found(name, outside[name])
-            return outside[name]
+                self._found(name, outside.get(name))
+            if name in outside:
+                return outside[name]
+            self._watch(name, vars(builtins), name)  # or nothing, until there is something
+            return MISSING
         if kind == "cell" and name in cells:
             cell = cells[name]
             value = content(cell)
             if value is not MISSING and self.watched.add_cell(name, cell):
                 self._found(name, value)
             return value
-        return known.get(name, MISSING) if kind != "global" else MISSING
+        return known.get(name, MISSING)
 
     # What is handed on, nobody knows to what
 
     def _hand_on(self, label: str, value: Any, site: Site | None) -> None:
         """An object that other code gets hold of: the names that code reads may be its attributes."""
-        if is_varying(value):
-            self._tell_unwatched(f"{label}, which gives something else at another time", "values", site)
+        if value is os.environ or value is os.getenv:
+            self._found_container("os.environ", vars(os.environ)["_data"])
+            return
         if isinstance(value, (*PLAIN, Tensor, FunctionType, BuiltinFunctionType, MethodType, np.ndarray)):
             return
         require_steady(label, value, site)
@@ -307,6 +366,8 @@ class Surroundings:
             for key, name in pairs:
                 label, value = self._handed_on[key]
                 looked_at.add((key, name))
+                if name not in self._asked_for and not may_have(value, name):
+                    continue
                 content = self._follow(label, value, [name])
                 if content is not MISSING:
                     self._hand_on(f"{label}.{name}", content, None)
@@ -334,15 +395,29 @@ class Surroundings:
                 self._watch_rate(label, value)
                 return MISSING
             else:
-                space = getattr(value, "__dict__", {})
-            followed = space.get(name, MISSING)
-            if followed is MISSING and not isinstance(value, ModuleType):
-                return self._follow_class(label, value, name)
+                value = self._follow_attribute(label, value, name)
+                label = f"{label}.{name}"
+                if value is MISSING:
+                    return MISSING
+                continue
             label = f"{label}.{name}"
             if self._watch(label, space, name):
-                self._found(label, followed)
-            value = followed
+                self._found(label, space.get(name))
+            value = space.get(name, MISSING)
+            if value is MISSING:
+                return MISSING
         return value
+
+    def _follow_attribute(self, label: str, value: Any, name: str) -> Any:
+        """An attribute of an object: its own, or what its class has for it."""
+        own = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+        if name not in own and is_layer(value):
+            own = next((own[part] for part in _MEMBERS if name in own.get(part, ())), own)
+        if name not in own:
+            return self._follow_class(label, value, name)
+        if self._watch(f"{label}.{name}", own, name):
+            self._found(f"{label}.{name}", own[name])
+        return own[name]
 
     def _found_namespace(self, label: str, value: Any) -> None:
         """All attributes that an object has itself."""
@@ -356,25 +431,71 @@ class Surroundings:
         self.watched.add(f"the learning rate of {label}", (id(value), "rate"), read)
 
     def _follow_class(self, label: str, value: Any, name: str) -> Any:
-        """An attribute an object has from its class: a method, a property, a constant."""
+        """An attribute an object has from its class: a method, a property, a constant; or nowhere."""
         owner = value if isinstance(value, type) else type(value)
-        for base in owner.__mro__:
-            member = vars(base).get(name, MISSING)
-            if member is MISSING or is_ours(file_of(base)):
-                continue
-            if isinstance(member, FunctionType):
-                self._watch_member(base, name)
-                self._read(member, first_argument(member, value))
-            elif (getter := getter_of(member)) is not None:
-                self._read(getter, first_argument(getter, value))
-                if not isinstance(member, property):
-                    self._caches.note(f"{label}.{name}", value, name)
-            elif isinstance(member, MemberDescriptorType):
-                return self._follow_slot(label, value, name)
-            elif self._watch(f"{base.__name__}.{name}", vars(base), name):
-                self._found(f"{base.__name__}.{name}", member)
-            return member if isinstance(member, PLAIN) else MISSING
-        return self._follow_hook(label, value, name)
+        bases = [base for base in owner.__mro__ if name in vars(base)]
+        if not (bases and isinstance(vars(bases[0])[name], cached_property)):  # which fills it
+            self._watch_absence(f"{label}.{name}", value, name)
+        if not bases:
+            self._watch_class(owner, name)
+            return self._follow_hook(label, value, name)
+        users = [base for base in bases if not is_closed(base)]
+        if not users:
+            return MISSING
+        self._watch_class(owner, name)
+        self._watch_kind(label, value)
+        contents = [
+            self._follow_member(label, value, base, name) for base in (users if calls_super(owner) else users[:1])
+        ]
+        return contents[0]
+
+    def _follow_member(self, label: str, value: Any, base: type, name: str) -> Any:
+        """What stands under a name in one class of an object; what code finds there, if it is a value."""
+        member = vars(base)[name]
+        self._watch_class(base, name)
+        if isinstance(member, staticmethod | classmethod):
+            self._read(member.__func__, first_argument(member.__func__, base))
+        elif isinstance(member, FunctionType):
+            self._read(member, first_argument(member, value))
+        elif (getter := getter_of(member)) is not None:
+            self._read(getter, first_argument(getter, value))
+            if not isinstance(member, property):
+                self._caches.note(f"{label}.{name}", value, name)
+        elif isinstance(member, MemberDescriptorType):
+            return self._follow_slot(label, value, name)
+        else:
+            self._found(f"{base.__name__}.{name}", member)
+            if not hasattr(type(member), "__get__"):
+                return member
+            self._hand_on(f"{base.__name__}.{name}", member, None)  # a descriptor, whose code looks at the object
+            self._hand_on(label, value, None)
+        return MISSING
+
+    def _watch_absence(self, label: str, value: Any, name: str) -> None:
+        """An object has no attribute of its own under a name of its class; it may get one."""
+        own = None if isinstance(value, type) else getattr(value, "__dict__", None)
+        if own is not None:
+            self._watch(label, own, name)
+
+    def _watch_kind(self, label: str, value: Any) -> None:
+        """The class of an object; of one that nobody keeps alive for the sake of this."""
+        if is_layer(value):
+            quick = methodcaller("add_attribute", value, "__class__")
+            self.watched.add(f"the class of {label}", (id(value), "class"), partial(type, value), quick)
+        elif not isinstance(value, type | ModuleType) and type(value).__weakrefoffset__:
+            self.watched.add(f"the class of {label}", (id(value), "class"), partial(_kind_behind, ref(value)))
+
+    def _watch_class(self, owner: type, name: str) -> None:
+        """What a class has under a name, from wherever in its bases; and that it has nothing."""
+        label, read = f"{owner.__name__}.{name}", partial(getattr, owner, name, MISSING)
+        if read() is not read():  # bound anew at every look
+            for base in owner.__mro__:
+                members = vars(base)  # another view of them at every look
+                self.watched.add(label, (id(base), name, "entry"), partial(members.get, name, MISSING))
+            return
+        is_short = read() is not MISSING and type(name) is str and name.isidentifier() and not iskeyword(name)
+        quick = methodcaller("add_attribute", owner, name) if is_short else None
+        self.watched.add(label, (id(owner), name), read, quick)
 
     def _follow_hook(self, label: str, value: Any, name: str) -> Any:
         """An attribute that neither an object nor its class has: what `__getattr__` makes of it."""
@@ -386,15 +507,17 @@ class Surroundings:
             self._hand_on(label, value, None)
         return MISSING
 
-    def _watch_member(self, owner: type, name: str) -> None:
-        """What stands under a name in a class."""
-        members = vars(owner)  # another view of them at every look
-        quick = methodcaller("add_entry", members, name)
-        self.watched.add(f"{owner.__name__}.{name}", (id(owner), name), partial(members.get, name, MISSING), quick)
-
     def _follow_slot(self, label: str, value: Any, name: str) -> Any:
         read = partial(getattr, value, name, MISSING)
         content = read()
         if self.watched.add(f"{label}.{name}", (id(value), name), read):
             self._found(f"{label}.{name}", content)
         return content
+
+
+def _kind_behind(reference: ref[Any]) -> type:
+    return type(reference())
+
+
+def _has_grad(tensor: Tensor) -> bool:
+    return tensor._grad is not None

@@ -142,10 +142,9 @@ class Tensor(WrittenValue, Infix):
     def grad(self) -> Tensor | None:
         """The gradient that `backward()` left; None if there is none."""
         grad = self._grad
-        if grad is not None:
-            seen = witness.get()
-            if seen is not None:
-                seen.saw_grad(self, grad)
+        seen = witness.get()
+        if seen is not None:
+            seen.saw_grad(self, grad)
         return grad
 
     @grad.setter

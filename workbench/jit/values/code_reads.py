@@ -11,10 +11,11 @@ from typing import NamedTuple
 from workbench.framework.site import Site
 from workbench.jit.values.captured_tensor import NeedsValue
 
-_ATTRIBUTES = "LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"
+_ATTRIBUTES = "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"
 _NOTHING = "PRECALL", "CACHE", "NOP", "RESUME"
 _WITHOUT_EFFECT = "PUSH_NULL", *_NOTHING
 _SUBSCRIPTS = "BINARY_SUBSCR", "BINARY_OP", "STORE_SUBSCR", "DELETE_SUBSCR"
+_ASKING = "getattr", "hasattr", "attrgetter"
 _ROOTS = {
     "LOAD_GLOBAL": "global",
     "LOAD_NAME": "global",
@@ -67,16 +68,48 @@ def chains(code: CodeType) -> Iterator[Chain]:
 def attribute_names(code: CodeType) -> set[str]:
     """The attributes that code reads, of whatever; with those it may name in a string for `getattr`.
 
-    Where entries of namespaces are read, `__dict__` is among them: that is all there are.
+    Where entries of namespaces are read, or names are computed at run time, `__dict__` is among them: that is all there
+    are.
     """
     steps = _steps(code)
     names = {step.argval for step in steps if step.opname in _ATTRIBUTES}
-    functions = {step.argval for step in steps if step.opname in _ROOTS}
-    if not functions.isdisjoint(("getattr", "attrgetter", "vars")):
-        names |= {value for value in code.co_consts if isinstance(value, str) and value.isidentifier()}
-    if "vars" in functions:
+    if any(step.argval == "vars" for step in steps if step.opname in _ROOTS) or _computes_names(steps):
         names.add("__dict__")
-    return names
+    return names | asked_names(code)
+
+
+def asked_names(code: CodeType) -> set[str]:
+    """The attributes that code may name in a string, for `getattr` or `hasattr`: they need not be there."""
+    if not any(step.argval in _ASKING for step in _steps(code) if step.opname in (*_ROOTS, *_ATTRIBUTES)):
+        return set()
+    return {value for value in code.co_consts if isinstance(value, str) and value.isidentifier()}
+
+
+def _computes_names(steps: Sequence[dis.Instruction]) -> bool:
+    """Whether `getattr` or `hasattr` is called with a name that is no text in the code, for all that can be seen."""
+    for i, step in enumerate(steps):
+        if step.opname in _ROOTS and step.argval in _ASKING[:2] and not _is_named(steps[i + 1 :]):
+            return True
+    return any(step.argval == "attrgetter" for step in steps)
+
+
+def _is_named(steps: Sequence[dis.Instruction]) -> bool:
+    """Whether the second argument of a call, which is all that these steps begin with, is a text."""
+    depth = 0
+    begins: dict[int, int] = {}
+    for i, step in enumerate(steps):
+        if step.opname.startswith("CALL") and step.arg == depth and depth in (2, 3):
+            second = begins[2]
+            ends = begins[3] if depth == 3 else i
+            return steps[second].opname == "LOAD_CONST" and ends == second + 1 and isinstance(steps[second].argval, str)
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return False
+        before, depth = depth, depth + dis.stack_effect(step.opcode, step.arg, jump=False)
+        if depth == before + 1 and depth > before:
+            begins[depth] = i
+        elif depth > before:
+            return False
+    return False
 
 
 def _steps(code: CodeType) -> list[dis.Instruction]:

@@ -6,7 +6,8 @@ It is asked before every step that is run again; nothing that goes through the v
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from types import CellType, FunctionType
 from typing import Any
 
@@ -15,7 +16,7 @@ from workbench.framework.current import Current
 
 _DEVICES = FeedPlan._fields.index("devices")  # by number, which is quicker
 
-_FEW = 4  # arguments, up to which they are compared one with another
+_FEW = 4  # things, up to which they are compared one by one
 
 Feeding = Callable[[Sequence[Any]], Fed | None]
 
@@ -35,23 +36,39 @@ class Expectation:
         self._names: dict[str, Any] = {}
         self._cells: dict[str, CellType] = {}
 
-    def add_equality(self, one: Any, attribute: str, other: Any, other_attribute: str) -> None:
-        """Two attributes that are to be equal; asked before all that is to be the same object."""
-        self._first.append(f"{self._named(one)}.{attribute} == {self._named(other)}.{other_attribute}")
-
-    def add_limit(self, one: Any, attribute: str, other: Any, other_attribute: str) -> None:
-        """An attribute that is to be less than another; asked before all that is to be the same object."""
-        self._first.append(f"{self._named(one)}.{attribute} < {self._named(other)}.{other_attribute}")
+    def add_equality(self, one: Any, attribute: str, other: Any, other_attribute: str, limit: Any = None) -> None:
+        """Two attributes that are to be equal, and less than `limit.until`; asked before all that is to be the same."""
+        text = f"{self._named(other)}.{other_attribute} == {self._named(one)}.{attribute}"
+        self._first.append(text if limit is None else f"{text} < {self._named(limit)}.until")
 
     def add_refresh(self, parts: Sequence[Any], refresh: Callable[[Any], None]) -> None:
         """What is called first of all, if there are any parts then."""
         text = self._named(parts)
         self._first.insert(0, f"not ({text} and {self._named(refresh)}({text}))")
 
-    def add_all(self, parts: Iterable[Any]) -> None:
-        """Parts there are then that all have to be `is_unchanged()`; asked last of all."""
-        text = self._named(parts)
-        self._last.append(f"(not {text} or all([each.is_unchanged() for each in {text}]))")
+    def add_truth(self, ask: Callable[[], bool]) -> None:
+        """That a function says so."""
+        self._last.append(f"{self._named(ask)}()")
+
+    def add_entries(self, container: Any, kept: list[Any], ask: Callable[[], bool]) -> None:
+        """The entries of a container, for a dict its keys and values: the same objects, or `ask` says they are as good.
+
+        Args:
+            kept: the entries as they are to be; looked at again in every call.
+        """
+        text, count = self._named(container), len(container)
+        if not count:
+            self._last.append(f"not {text}")
+            return
+        entries, same = self._named(kept), f"len({text}) == {count} and "
+        if not isinstance(container, dict):
+            same += f"all(map({self._named(is_)}, {text}, {entries}))"
+        elif count <= _FEW and all(type(key) is str for key in container):
+            values = [f"{text}[{self._named(key)}] is {entries}[{count + i}]" for i, key in enumerate(container)]
+            same += " and ".join([*values, f"[*{text}] == {entries}[:{count}]"])
+        else:
+            same += f"all(map({self._named(is_)}, [*{text}, *{text}.values()], {entries}))"
+        self._last.append(f"({same} or {self._named(ask)}())")
 
     def add_cell(self, cell: CellType) -> None:
         """What is in a variable of an enclosing function, which is read as one of those."""
@@ -70,6 +87,10 @@ class Expectation:
     def add_entry(self, space: Mapping[Any, Any], key: Any) -> None:
         """An entry of a mapping; its key may be any object and is no part of the text."""
         self._add(f"{self._named(space)}[{self._named(key)}]")
+
+    def add_absence(self, space: Mapping[Any, Any], key: Any) -> None:
+        """That a mapping has no such entry."""
+        self._terms.append(f"{self._named(key)} not in {self._named(space)}")
 
     def add_current(self, current: Current[Any], is_outside: bool) -> None:
         """What is in force; where no `with` body is, that none is entered, and the default: two values."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from types import CellType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from workbench.framework.site import Site, is_ours
 from workbench.jit.values.libraries import file_of, is_library
 from workbench.jit.values.watches import MISSING
+from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
+from workbench.optimizer.regularizer import WeightDecayRegularizer
 
 
 def is_layer(value: Any) -> bool:
@@ -46,3 +48,26 @@ def is_closed(value: Any) -> bool:
 def site_of(function: Any) -> Site | None:
     code = getattr(function, "__code__", None)
     return None if code is None else Site(code.co_filename, code.co_firstlineno)
+
+
+def is_setting(value: Any) -> bool:
+    """Whether a value is what an optimizer clips or decays by."""
+    return isinstance(value, ClipGradBase | WeightDecayRegularizer)
+
+
+def calls_super(owner: type) -> bool:
+    """Whether a method of a class looks further up, at what others of the same name do."""
+    members = [member for base in owner.__mro__ for member in list(vars(base).values())]
+    return any(isinstance(member, FunctionType) and "super" in member.__code__.co_names for member in members)
+
+
+def may_have(value: Any, name: str) -> bool:
+    """Whether an object has an attribute, or a hook that may make one; the attribute is not asked for."""
+    owner = value if isinstance(value, type) else type(value)
+    if name in getattr(value, "__dict__", ()) or name == "__dict__" or isinstance(value, ModuleType):
+        return True
+    if is_layer(value):
+        is_made = any(name in part for part in (value._parameters, value._buffers, value._sub_layers))
+    else:
+        is_made = hasattr(owner, "__getattr__")
+    return is_made or any(name in vars(base) for base in owner.__mro__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,16 +12,6 @@ import numpy as np
 from workbench.jit.values.watches import Change
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
-
-_VARYING = (
-    time.time, time.time_ns, time.perf_counter, time.perf_counter_ns, time.monotonic, time.monotonic_ns,
-    time.process_time, time.process_time_ns, time.thread_time, os.urandom, os.getenv, os.environ,
-)  # fmt: skip
-
-
-def is_varying(value: Any) -> bool:
-    """Whether it is a function, or a table of the system, that gives something else at another time."""
-    return any(value is each for each in _VARYING)
 
 
 class Progress:
@@ -47,8 +35,8 @@ class Progress:
 
 
 def _state_of(value: Any) -> Callable[[], Any] | None:
-    """What gives the state of a value; None if it is none that others move on, or everybody's generator."""
-    if value is random._inst or value is np.random.mtrand._rand:
+    """What gives the state of a value; None if it has none that others move on, or is everybody's generator."""
+    if value is random._inst or value is np.random.mtrand._rand or isinstance(value, random.SystemRandom):
         return None
     if isinstance(value, random.Random):
         return value.getstate

@@ -5,6 +5,7 @@ What followed from such a value is part of what was recorded, so a run is for te
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from workbench.dygraph.aliases import tensors_on
 from workbench.dygraph.overwrites import CodeSpot, here, memory_of
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.recorder import current_recorder
+from workbench.framework.site import is_ours
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
 
 
@@ -54,6 +56,9 @@ class PythonReads:
 
     Args:
         is_bound: whether the program that is recorded already works on the memory of an array.
+
+    Attributes:
+        grads_seen: tensors whose `grad` code of users asks for, with what was there when it first did.
     """
 
     def __init__(self, is_bound: Callable[[Any], bool]) -> None:
@@ -61,6 +66,7 @@ class PythonReads:
         self._made: dict[int, Any] = {}  # memory of tensors that the function makes itself
         self._grads: dict[int, tuple[Tensor, Tensor]] = {}
         self._reads: dict[int, ReadValue] = {}
+        self.grads_seen: dict[int, tuple[Tensor, Tensor | None]] = {}
 
     def saw_made(self, tensor: Tensor) -> None:
         """What the function makes is part of what it does."""
@@ -71,9 +77,12 @@ class PythonReads:
         """Whether the function has made it, and makes another one in every call."""
         return memory_id(tensor) in self._made
 
-    def saw_grad(self, tensor: Tensor, grad: Tensor) -> None:
-        """Another tensor may be there later."""
-        self._grads[id(grad)] = tensor, grad
+    def saw_grad(self, tensor: Tensor, grad: Tensor | None) -> None:
+        """Another tensor may be there later, or none."""
+        if grad is not None:
+            self._grads[id(grad)] = tensor, grad
+        if not isinstance(tensor, CapturedTensor) and not is_ours(sys._getframe(2).f_code.co_filename):
+            self.grads_seen.setdefault(id(tensor), (tensor, grad))
 
     def saw_read(self, tensor: Tensor) -> None:
         """Keep the value, if it is from outside."""

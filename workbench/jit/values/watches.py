@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from operator import is_, methodcaller
+from operator import methodcaller
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -50,12 +50,14 @@ class ValueWatch:
         self._places: set[Any] = set()
         self._quick: list[Expecting] = []
 
-    def add(self, name: str, place: Any, read: Read, quick: Expecting | None = None) -> bool:
+    def add(
+        self, name: str, place: Any, read: Read, quick: Expecting | None = None, absent: Expecting | None = None
+    ) -> bool:
         """Watch a value; False if that is done already.
 
         Args:
             place: equal for two functions that read the same.
-            quick: adds it to an `Expectation`, which reads it so if it is there.
+            quick: adds it to an `Expectation`, which reads it so if it is there. absent: the same, if it is not.
         """
         if place in self._places:
             return False
@@ -63,13 +65,13 @@ class ValueWatch:
         self.reads.append(read)
         self.kept.append(read())
         self.names.append(name)
-        self._quick.append(quick or methodcaller("add_result", read))
+        self._quick.append((absent if self.kept[-1] is MISSING else quick) or methodcaller("add_result", read))
         return True
 
     def add_entry(self, label: str, space: Mapping[str, Any], key: str) -> bool:
         """Watch an entry of a namespace, which need not be there; False if that is done already."""
-        quick = methodcaller("add_entry", space, key)
-        return self.add(label, (id(space), key), partial(space.get, key, MISSING), quick)
+        quick, absent = methodcaller("add_entry", space, key), methodcaller("add_absence", space, key)
+        return self.add(label, (id(space), key), partial(space.get, key, MISSING), quick, absent)
 
     def add_cell(self, label: str, cell: CellType) -> bool:
         """Watch a variable of an enclosing function; False if that is done already."""
@@ -78,11 +80,8 @@ class ValueWatch:
 
     def expect_in(self, expectation: Expectation) -> None:
         """Add all values to an expectation, which is to be `kept`."""
-        for read, kept, quick in zip(self.reads, self.kept, self._quick, strict=True):
-            if kept is MISSING:
-                expectation.add_result(read)
-            else:
-                quick(expectation)
+        for quick in self._quick:
+            quick(expectation)
 
     def changes(self) -> Iterator[Change]:
         """What is not as it was; a plain value that is equal to another one is the same."""
@@ -106,9 +105,14 @@ class ContainerWatch:
     def is_unchanged(self) -> bool:
         """Whether it has the entries it had."""
         now = entries(self._container)
-        if len(now) == len(self._kept) and all(map(is_, now, self._kept)):
-            return True
-        return len(now) == len(self._kept) and all(map(is_same, now, self._kept))
+        if len(now) != len(self._kept) or not all(map(is_same, now, self._kept)):
+            return False
+        self._kept[:] = now
+        return True
+
+    def expect_in(self, expectation: Expectation) -> None:
+        """Have an expectation look at it."""
+        expectation.add_entries(self._container, self._kept, self.is_unchanged)
 
     def changes(self) -> Iterator[Change]:
         """It, if it is not as it was."""
@@ -126,6 +130,10 @@ class ArrayWatch:
     def is_unchanged(self) -> bool:
         """Whether it holds what it held."""
         return self._array.tobytes() == self._kept
+
+    def expect_in(self, expectation: Expectation) -> None:
+        """Have an expectation look at it."""
+        expectation.add_truth(self.is_unchanged)
 
     def changes(self) -> Iterator[Change]:
         """It, if it is not as it was."""
