@@ -52,7 +52,7 @@ LAYERS: dict[str, Layer] = {
         static.nn.instance_norm, lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (IMAGE,)
     ),
     "prelu of all": (lambda x: static.nn.prelu(x, "all"), lambda x, a: F.prelu(x, a), (IMAGE,)),
-    "prelu by channel": (lambda x: static.nn.prelu(x, "channel"), lambda x, a: F.prelu(x, a), (IMAGE,)),
+    "prelu by channel": (lambda x: static.nn.prelu(x, "channel"), lambda x, a: F.prelu(x, a.reshape([-1])), (IMAGE,)),
     "prelu by element": (lambda x: static.nn.prelu(x, "element"), lambda x, a: wb.where(x > 0, x, x * a), (IMAGE,)),
     "bilinear_tensor_product": (
         lambda x, y: static.nn.bilinear_tensor_product(x, y, 6, act="sigmoid"),
@@ -161,3 +161,42 @@ def test_switch_case_takes_the_function_of_the_index(index: int, wanted: float) 
 def test_what_is_refused(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with guard(), static_mode(), program_guard(Program(), Program()), pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape", "data_format", "wanted"),
+    [
+        ("all", [None, 4, 5, 6], "NCHW", (1,)),
+        ("channel", [None, 4, 5, 6], "NCHW", (1, 4, 1, 1)),
+        ("channel", [None, 4], "NCHW", (1, 4, 1, 1)),
+        ("channel", [2, 5, 6, 4], "NHWC", (1, 1, 1, 4)),
+        ("element", [None, 4, 5], "NCHW", (1, 4, 5)),
+    ],
+)
+def test_slopes_of_prelu_have_the_shape_paddle_saves(mode: str, shape: Any, data_format: str, wanted: Any) -> None:
+    """Read off Paddle 1.8.5 and 2.6.2, so that what one of them has saved can be loaded; and it computes."""
+    main, startup, scope = Program(), Program(), static.Scope()
+    with guard(), static_mode(), program_guard(main, startup):
+        x = static.data("x", shape)
+        out = static.nn.prelu(x, mode, data_format=data_format)
+    assert [tuple(p.shape) for p in main.all_parameters()] == [wanted]
+    feed = -np.ones([2 if d is None else d for d in shape], np.float32)
+    executor = static.Executor()
+    executor.run(startup, scope=scope)
+    np.testing.assert_array_equal(executor.run(main, {"x": feed}, [out], scope=scope)[0], 0.25 * feed)
+
+
+def test_labels_are_smoothed_over_classes_whose_count_is_not_known() -> None:
+    """By their share of 1, as where it is known; a count of -1 made it a negative one."""
+    labels = np.eye(4, dtype=np.float32)[:2]
+    with guard(), static_mode(), program_guard(Program(), Program()):
+        x, prior = static.data("x", [None, None]), static.data("prior", [1, None])
+        x.stop_gradient = prior.stop_gradient = False
+        out = F.label_smooth(x, epsilon=0.2)
+        slopes = static.gradients(F.label_smooth(x, prior, 0.2), [x, prior])
+        results = static.Executor().run(
+            feed={"x": labels, "prior": labels[:1]}, fetch_list=[out, slopes[0]], scope=static.Scope()
+        )
+    np.testing.assert_allclose(results[0], labels * 0.8 + 0.05, rtol=1e-6)
+    np.testing.assert_allclose(results[1], np.full((2, 4), 0.8), rtol=1e-6)
+    assert slopes[1] is None  # Paddle takes none of the prior

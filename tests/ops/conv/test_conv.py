@@ -73,14 +73,29 @@ def test_transpose(case: Any, more_rows: int, more_columns: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3))
-def test_same_padding_gives_a_pixel_per_stride(size: int, kernel: int, stride: int, dilation: int) -> None:
+@given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3))
+def test_same_padding_gives_a_pixel_per_stride(size: int, kernel: int, stride: int) -> None:
     out = dynamic(
-        lambda x, w: F.conv2d(x, w, stride=stride, padding="same", dilation=dilation),
+        lambda x, w: F.conv2d(x, w, stride=stride, padding="same"),
         np.ones((1, 1, size, size)),
         np.ones((1, 1, kernel, kernel)),
     )
     assert out.shape[2:] == (-(-size // stride),) * 2
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_same_padding_takes_the_dilation_for_1(rank: int, stride: int) -> None:
+    """As Paddle 1.8.5 and 2.6.2 do, whose results are those without a dilation; here a notice says so."""
+    rng = np.random.default_rng(rank)
+    x, w = rng.standard_normal((2, 2, *[7] * rank)), rng.standard_normal((3, 2, *[3] * rank))
+    conv = (F.conv1d, F.conv2d, F.conv3d)[rank - 1]
+    plain = dynamic(lambda x, w: conv(x, w, padding="SAME", stride=stride), x, w)
+    with pytest.warns(UserWarning, match="the dilation is 1, as in Paddle"):
+        spread = dynamic(lambda x, w: conv(x, w, padding="SAME", stride=stride, dilation=2), x, w)
+    np.testing.assert_array_equal(spread, plain)
+    valid = dynamic(lambda x, w: conv(x, w, padding="VALID", stride=stride, dilation=2), x, w)
+    assert valid.shape[2:] == (-(-3 // stride),) * rank
 
 
 def test_scipy_agrees() -> None:

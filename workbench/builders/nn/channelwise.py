@@ -16,7 +16,7 @@ from workbench.ops.math.products.linear import bilinear
 from workbench.ops.math.products.spectral import spectral_norm as over_largest
 from workbench.ops.nn import group_norm as ops
 from workbench.ops.nn.composed_activation import prelu as rectified
-from workbench.ops.tensor.shape import squeeze, unsqueeze
+from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
 
 
 def group_norm(
@@ -81,7 +81,8 @@ def prelu(
 
     Args:
         mode: "all": one slope; "channel": one for each channel; "element": one for each element of a sample.
-        param_attr: the slopes, 0.25 by default.
+        param_attr: the slopes, 0.25 by default, of shape `[1]`, `[1, c, 1, 1]` (channels last: `[1, 1, 1, c]`) or
+            `[1, ...]` like a sample, as Paddle saves them.
 
     Raises:
         InvalidArgument: another mode or layout, a dimension that is unknown.
@@ -97,10 +98,13 @@ def prelu(
     with building("prelu", name) as layer:
         attr = required_attr(param_attr, "param_attr", "prelu")
         last = data_format.endswith("C") and data_format != "NC"
-        shape = {"all": [1], "channel": [x.shape[-1 if last else 1]], "element": [1, *x.shape[1:]]}[mode]
+        channels = x.shape[-1 if last else 1]
+        by_channel = [1, 1, 1, channels] if last else [1, channels, 1, 1]  # whatever the rank, as in Paddle
+        shape = {"all": [1], "channel": by_channel, "element": [1, *x.shape[1:]]}[mode]
         slope = layer.parameter(attr, shape, x.dtype, default=Constant(0.25))
         if mode != "element":
-            return rectified(x, slope, data_format, layer.name)  # type: ignore[return-value]
+            slopes = reshape(slope, [channels]) if mode == "channel" else slope
+            return rectified(x, slopes, data_format, layer.name)  # type: ignore[return-value]
         out: Variable = where(x > 0.0, x, x * slope, name=layer.name)  # type: ignore[assignment]
         return out
 

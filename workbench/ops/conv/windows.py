@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
+from workbench.framework.notice import tell
 from workbench.framework.values.spec import Shape, Spec, same_dim
 from workbench.ops.arguments import int_list
 
@@ -116,6 +117,21 @@ def pads_of(dim: int, window: int, stride: int, given: Sequence[int], algorithm:
         return 0, 0
     total = max((-(-dim // stride) - 1) * stride + window - dim, 0)
     return total // 2, total - total // 2
+
+
+def dilations_beside(what: str, dilations: Sequence[int], algorithm: str) -> list[int]:
+    """The dilations a convolution has: 1 with SAME, as in Paddle 1.8.5 and 2.6, whose numbers ours are to be.
+
+    Args:
+        what: the function, for the notice. dilations: those that were asked for.
+    """
+    if algorithm != SAME or all(dilation == 1 for dilation in dilations):
+        return list(dilations)
+    tell(
+        f"{what}: with padding='SAME' the dilation is 1, as in Paddle, and not {list(dilations)}; "
+        "give the padding in numbers to have it"
+    )
+    return [1] * len(dilations)
 
 
 def both_pads(

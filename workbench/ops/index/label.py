@@ -9,6 +9,9 @@ from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text
 from workbench.ops.index_range import require_in_range
+from workbench.ops.math.reductions.reduce import sum as reduce_sum
+from workbench.ops.tensor.assign import detach
+from workbench.ops.tensor.creation import ones_like
 
 IGNORE_INDEX = -100
 
@@ -144,7 +147,7 @@ def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, name:
 
     Args:
         label: one-hot labels `[N, ..., C]`, floating.
-        prior_dist: `[1, C]`; equal chances if None.
+        prior_dist: `[1, C]`; equal chances if None. It gets no gradient, as in Paddle.
         epsilon: in [0, 1].
 
     Raises:
@@ -159,4 +162,9 @@ def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, name:
     if not 0 <= epsilon <= 1:
         raise InvalidArgument(f"label_smooth takes an epsilon in [0, 1], got {epsilon}")
     kept = label * (1.0 - epsilon)
-    return kept + (epsilon / label.shape[-1] if prior_dist is None else prior_dist * epsilon)
+    if prior_dist is not None:
+        return kept + detach(prior_dist) * epsilon
+    if label.shape[-1] >= 0:
+        return kept + epsilon / label.shape[-1]
+    classes = reduce_sum(ones_like(label), axis=-1, keepdim=True)  # known when it runs
+    return kept + epsilon / classes

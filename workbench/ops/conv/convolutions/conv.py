@@ -33,6 +33,7 @@ from workbench.ops.conv.windows import (
     as_nchw,
     both_pads,
     count_windows,
+    dilations_beside,
     extent,
     from_nchw,
     in_layout,
@@ -240,7 +241,7 @@ def conv2d(
         bias: [kernels], added to every pixel.
         stride, dilation: an int or (height, width).
         padding: an int, [h, w], [top, bottom, left, right], a pair per dimension, "VALID", or "SAME" (output
-            size ceil(input / stride); the dilation counts, where Paddle takes it for 1).
+            size ceil(input / stride); the dilation is then 1, as in Paddle, and a notice says so).
         groups: every group of channels has its own kernels.
 
     Returns:
@@ -255,11 +256,12 @@ def conv2d(
     """
     paddings, algorithm = parse_padding("conv2d", padding, data_format)
     groups = one_int("conv2d's groups", groups)
+    spread = dilations_beside("conv2d", pair("conv2d's dilation", dilation), algorithm)
     channels = x.shape[-1 if data_format == "NHWC" else 1] if len(x.shape) == 4 else -1
     depthwise = groups > 1 and channels == groups and weight.shape[0] % groups == 0
     out = (DEPTHWISE_CONV2D if depthwise else CONV2D)(
         x, weight, strides=pair("conv2d's stride", stride), paddings=paddings, padding_algorithm=algorithm,
-        dilations=pair("conv2d's dilation", dilation), groups=groups, data_format=data_format, name=name,
+        dilations=spread, groups=groups, data_format=data_format, name=name,
     )  # fmt: skip
     return out if bias is None else out + _channel_bias(bias, data_format)
 
@@ -384,7 +386,8 @@ def conv2d_transpose(
     paddings, algorithm = parse_padding("conv2d_transpose", padding, data_format)
     out = CONV2D_TRANSPOSE(
         x, weight, strides=pair("stride", stride), paddings=paddings, padding_algorithm=algorithm,
-        dilations=pair("dilation", dilation), groups=one_int("groups", groups), data_format=data_format,
+        dilations=dilations_beside("conv2d_transpose", pair("dilation", dilation), algorithm),
+        groups=one_int("groups", groups), data_format=data_format,
         output_padding=pair("output_padding", output_padding),
         output_size=[] if output_size is None else pair("output_size", int_list("output_size", output_size)),
         name=name,

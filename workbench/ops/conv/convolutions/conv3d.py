@@ -14,7 +14,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.ops.arguments import one_int
 from workbench.ops.conv.convolutions.conv import conv2d, conv2d_transpose
 from workbench.ops.conv.volumes import channels_first, depth_and_plane, from_channels_first, triple
-from workbench.ops.conv.windows import SAME, VALID, extent
+from workbench.ops.conv.windows import EXPLICIT, SAME, VALID, dilations_beside, extent
 from workbench.ops.index.gather import index_add, index_select
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.creation import full_like
@@ -75,7 +75,9 @@ def conv3d(
         [1, 3, 4, 4, 4]
     """
     x = channels_first("conv3d", x, data_format)
-    steps, spread = triple("conv3d's stride", stride), triple("conv3d's dilation", dilation)
+    algorithm = padding.upper() if isinstance(padding, str) else EXPLICIT
+    steps = triple("conv3d's stride", stride)
+    spread = dilations_beside("conv3d", triple("conv3d's dilation", dilation), algorithm)
     along, around = depth_and_plane(padding)
     kernels, each, deep, height, width = weight.shape
     pads = _depth_pads(along, x.shape[2], deep, steps[0], spread[0])
