@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from workbench.errors import InvalidArgument, NotFound, PreconditionNotMet
 from workbench.framework.program.program import Program
 from workbench.parallel.transpiler.blocks import cut
 from workbench.parallel.transpiler.config import DistributeTranspilerConfig
-from workbench.parallel.transpiler.dispatch import HashName, RoundRobin
+from workbench.parallel.transpiler.dispatch import HashName, PSDispatcher, RoundRobin
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 
 ASYNC = {"sync_mode": False}
@@ -252,3 +253,23 @@ def test_f11_with_runtime_split_whole_gradients_are_handed_over() -> None:
 
 def clipped() -> Any:
     return fluid.optimizer.SGD(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0))
+
+
+class OneForAll(PSDispatcher):
+    """Names one server however many variables there are."""
+
+    def dispatch(self, varlist: Sequence[Any]) -> list[str]:
+        return self.eps[:1]
+
+
+class Elsewhere(PSDispatcher):
+    """Names an address that is no server's."""
+
+    def dispatch(self, varlist: Sequence[Any]) -> list[str]:
+        return ["127.0.0.1:1"] * len(varlist)
+
+
+@pytest.mark.parametrize("method", [OneForAll, Elsewhere])
+def test_a_dispatcher_has_to_name_a_server_for_each_variable(method: type[PSDispatcher]) -> None:
+    with pytest.raises(InvalidArgument, match=f"{method.__name__}.dispatch gives one of the servers for each"):
+        trainer({"split_method": method})

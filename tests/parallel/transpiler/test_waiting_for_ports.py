@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import warnings
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.parallel.transpiler.programs import SERVERS, TRAINERS, line, transpil
 from workbench.config import get_flags, set_flags
 from workbench.errors import ExecutionTimeout
 from workbench.framework.notice import Notice
-from workbench.parallel.transpiler import distribute_transpiler
+from workbench.parallel.transpiler import distribute_transpiler, ports
 
 
 def test_waiting_for_ports_is_for_servers_that_are_started_by_hand() -> None:
@@ -31,6 +32,15 @@ def test_waiting_for_ports_is_for_servers_that_are_started_by_hand() -> None:
         set_flags(patience)
     transpiler.get_trainer_program(wait_port=False)
     transpiled(line(), {"wait_port": False}, pservers=there).get_trainer_program()
+
+
+def test_a_server_that_starts_late_is_waited_for() -> None:
+    with socket.socket() as late:
+        late.bind(("127.0.0.1", 0))
+        starts = threading.Timer(0.3, late.listen)
+        starts.start()
+        ports.wait_for_ports([f"127.0.0.1:{late.getsockname()[1]}"])
+        assert not starts.is_alive()
 
 
 def test_waiting_for_ports_where_nobody_listens_is_told_to_who_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
