@@ -3,12 +3,15 @@
 import gc
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.data.test_loader import Numbers, Stream, in_and_out
+from tests.data.test_prefetch import eventually
+from tests.stress.tripwire import Tripwire
 from workbench.data import (
     DataLoader,
     TensorDataset,
@@ -153,3 +156,35 @@ def test_settings_changed_during_an_epoch_do_not_reach_it() -> None:
     loader.collate_fn = len
     assert [batch[1].tolist() for batch in iterator] == [[0, 1], [2, 3], [4, 5]]
     assert list(loader) == [2, 2, 2]
+
+
+# Ctrl-C
+
+
+LOADING = [f"data/{name}.py" for name in ("loader", "iteration", "prefetch", "worker", "batched", "collate", "sampler")]
+
+
+@pytest.mark.parametrize("arguments", [{"prefetch": 0}, {"prefetch": 2}, {"num_workers": 2}], ids=str)
+def test_ctrl_c_at_any_moment_leaves_a_loader_that_goes_on(arguments: dict[str, Any]) -> None:
+    """The batch that is just being handed over may be lost; none comes twice, none of the others is missing."""
+    before = threading.active_count()
+
+    def epoch(moment: int | None) -> tuple[list[Any], DataLoader, Tripwire]:
+        loader, batches = DataLoader(Numbers(6), batch_size=2, **arguments), []
+        with suppress(KeyboardInterrupt), Tripwire(moment, LOADING) as wire:
+            for batch in loader:
+                batches.append(batch[1].tolist())
+        return batches, loader, wire
+
+    whole, _, wire = epoch(None)
+    lost = 0
+    for moment in range(wire.count):
+        batches, loader, _ = epoch(moment)
+        resumed = DataLoader(Numbers(6), batch_size=2, **arguments)
+        resumed.load_state_dict(loader.state_dict())
+        rest = [batch[1].tolist() for batch in resumed]
+        complete = batches == whole[: len(batches)] and rest in (whole[len(batches) :], whole)
+        lost += not complete
+        assert complete or batches + rest == whole[: len(batches)] + whole[len(batches) + 1 :], moment
+    gc.collect()
+    assert lost <= 4 and eventually(lambda: threading.active_count() <= before)
