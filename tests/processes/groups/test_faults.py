@@ -155,6 +155,39 @@ def test_ctrl_c_ends_a_wait_for_others_at_once() -> None:
     assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
 
 
+def test_ctrl_c_at_any_moment_of_a_wait_loses_nothing() -> None:
+    """Every wait is interrupted at one more moment of the code that goes on with sums and messages."""
+    job = run_ranks(
+        """
+        import numpy as np
+        from tests.stress.tripwire import Tripwire
+        from workbench.runtime.comm.mpi.world import world
+
+        group = world()
+        files = ["exchange/channel.py", "exchange/messages.py"]
+
+        def interrupted(work, moment):
+            try:
+                with Tripwire(moment, files):
+                    work.wait()
+            except KeyboardInterrupt:
+                work.wait()
+
+        for moment in range(200):
+            total, message = np.full(3, group.rank + moment), np.full(3, moment)
+            work = group.all_reduce(total)
+            interrupted(work, moment if group.rank else None)
+            other = group.send(message, 1) if group.rank == 0 else group.receive(message := np.empty(3, int), 0)
+            group.barrier().wait()
+            interrupted(other, moment if group.rank else None)
+            assert work.result.tolist() == [2 * moment + 1] * 3 and message.tolist() == [moment] * 3, moment
+        print("done")
+        """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
 def test_whoever_ends_early_is_named_to_those_who_still_wait_for_it() -> None:
     job = run_ranks(
         """

@@ -149,7 +149,7 @@ class Channel:
         while self._untaken:
             run, now = self._untaken[0], window.own.words[Word.TAKEN]
             if now >= run.end:
-                self._untaken.popleft().finish()
+                self._end(run)
                 continue
             if not window.all_reached(Word.POSTED, now + 1):
                 return False
@@ -158,9 +158,14 @@ class Channel:
             run.rounds.take(now - run.begin, now % SLOTS)
             window.publish(Word.TAKEN, now + 1)
             if now + 1 == run.end:
-                self._untaken.popleft().finish()
+                self._end(run)
             return True
         return False
+
+    def _end(self, run: CollectiveRun) -> None:
+        """All rounds of the oldest run are taken. Ctrl-C may come anywhere here: what is not ended yet stays listed."""
+        run.finish()
+        self._untaken.popleft()
 
     def _require_the_same(self, rounds: Rounds, now: int) -> None:
         """All processes are at the same collective.
@@ -370,7 +375,9 @@ class CollectiveRun(Handle):
         self._refused: Aborted | None = None
 
     def finish(self) -> None:
-        """Its last round has been taken."""
+        """Its last round has been taken. Whoever was interrupted here asks again."""
+        if self.finished:
+            return
         if self.whenever_done is not None:
             self.whenever_done()
         self.finished = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from workbench.errors import InvalidArgument
 from workbench.runtime.comm.base import Handle
 from workbench.runtime.comm.mpi.exchange.channel import Channel
 from workbench.runtime.comm.request import form, refusal
+from workbench.runtime.undisturbed import Call, in_one_call
 
 _HEAD_BYTES = 128  # bytes that follow, then shape and dtype in words
 
@@ -33,7 +36,7 @@ class Messages:
         head[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         requests = [self._comm.Isend(head, to, 2 * tag), self._comm.Isend(data, to, 2 * tag + 1)]
-        return Receipt(self._channel, title, to, requests, (head, data), None)
+        return Receipt(self._channel, title, to, requests, (head, data), [])
 
     def receive(self, out: np.ndarray, source: int, tag: int, title: str) -> Receipt:
         """Begin to receive; the array is written when the receipt is done."""
@@ -42,16 +45,16 @@ class Messages:
         expected = form(out.shape, out.dtype)
         data = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
 
-        def go_on() -> Any:
-            """The request for what comes after the head."""
+        def receive_rest() -> Call:
+            """What receives the array behind the head."""
             came = head[8:].tobytes().rstrip(b"\0").decode("utf-8", "replace")
             into = data.reshape(-1).view(np.uint8)
             if came != expected:
                 receipt.refused = InvalidArgument(refusal(title, "what came does not fit", expected, came))
                 into = receipt.dropped = np.empty(int(head[:8].view(np.int64)[0]), np.uint8)
-            return self._comm.Irecv(into, source, 2 * tag + 1)
+            return partial(self._comm.Irecv, into, source, 2 * tag + 1)
 
-        receipt = Receipt(self._channel, title, source, [request], (head, data), go_on)
+        receipt = Receipt(self._channel, title, source, [request], (head, data), [receive_rest])
         if data is not out:
             receipt.whenever_done = lambda: out.__setitem__(..., data)
         return receipt
@@ -62,7 +65,7 @@ class Receipt(Handle):
 
     Args:
         other: the rank at the other end. kept: what MPI reads or writes meanwhile.
-        go_on: what is to be waited for after that, None if it is all.
+        rest: prepares the call that begins what is waited for after that; empty if that is all.
 
     Attributes:
         refused: what came does not fit; it is received all the same, into `dropped`, so that the next message can be.
@@ -75,10 +78,10 @@ class Receipt(Handle):
         other: int,
         requests: list[Any],
         kept: tuple[np.ndarray, ...],
-        go_on: Callable[[], Any] | None,
+        rest: list[Callable[[], Call]],
     ) -> None:
         self._channel, self._title, self._other = channel, title, other
-        self._requests, self._kept, self._go_on = requests, kept, go_on
+        self._requests, self._kept, self._rest = requests, kept, rest
         self._finished = False
         self.refused: Exception | None = None
         self.dropped: np.ndarray | None = None
@@ -94,13 +97,13 @@ class Receipt(Handle):
                 if not self._requests[0].Test():
                     return False
                 del self._requests[0]
-            if self._go_on is None:
+            if not self._rest:
                 if self.whenever_done is not None and self.refused is None:
                     self.whenever_done()
                 self._finished = True
             else:
-                request, self._go_on = self._go_on(), None
-                self._requests.append(request)
+                begin = self._rest[0]()  # in one call: begun twice, it would take the next message as well
+                in_one_call((partial(self._requests.extend, map(call, [begin])), self._rest.clear))
         return True
 
     def wait(self, timeout: float | None = None) -> None:
