@@ -277,6 +277,31 @@ def test_what_is_trained(is_parameter: bool) -> None:
     assert step.captures == 2
 
 
+def test_a_gradient_that_is_taken_away_or_replaced_between_two_calls() -> None:
+    """Of a tensor that is no parameter: nobody counts changes of those."""
+    w = wb.to_tensor([3.0], stop_gradient=False)
+
+    @wb.jit.capture
+    def step(given: Any) -> Any:
+        loss = (w * given).sum()
+        loss.backward()
+        return loss
+
+    changes = {4: None, 8: wb.to_tensor([10.0]), 12: None}
+    expected, seen, total = [], [], 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        for number in range(16):
+            if number in changes:
+                w.grad = changes[number]
+                total = 0.0 if changes[number] is None else 10.0
+            step(x(2.0))
+            total += 2.0
+            expected.append(total)
+            seen.append(w.grad.item())
+    assert seen == expected
+
+
 def test_what_updates_of_one_parameter_depend_on() -> None:
     w = wb.create_parameter([1], "float32", default_initializer=wb.nn.initializer.Constant(4.0))
     sgd = wb.optimizer.SGD(0.5, parameters=[w], grad_clip=wb.nn.ClipGradByValue(1.0))

@@ -42,6 +42,33 @@ class TestRefusals:
             optimizer.SGD(0.1).minimize(loss)
             assert types(main)[-2:] == ["sgd", "sgd"]
 
+    def test_states_of_a_minimize_that_failed_are_made_anew_by_the_next_one(self):
+        """The optimizer has updated other parameters of the program before, and keeps the states of these."""
+
+        class Sometimes(optimizer.Momentum):
+            is_broken = False
+
+            def attributes(self, parameter):
+                attributes = super().attributes(parameter)
+                return {**attributes, "use_nestorov": True} if self.is_broken else attributes
+
+        with program() as (main, startup):
+            opt = Sometimes(0.1)
+            opt.minimize(regression())
+            states = [v.name for v in main.persistables()]
+            other = regression()
+            opt.is_broken = True
+            with pytest.raises(LookupError, match="use_nesterov"):
+                opt.minimize(other, parameters=["fc_1.w_0", "fc_1.b_0"])
+            opt.is_broken = False
+            ops, _ = opt.minimize(other, parameters=["fc_1.w_0", "fc_1.b_0"])
+            names = {name for op in ops for name in (*op.input_arg_names, *op.output_arg_names)}
+            assert all(main.global_block().has_var(name) for name in names)
+            velocities = [op.inputs["Velocity"][0] for op in ops]
+            assert len(set(velocities)) == 2 and not set(velocities) & set(states)
+            filled = {name for op in startup.global_block().ops for name in op.output_arg_names}
+            assert set(velocities) <= filled
+
     def test_p35_the_loss_has_shape_1(self):
         with program(), pytest.raises(InvalidArgument, match=r"shape \[1\]"):
             optimizer.SGD(0.1).minimize(fc(data("X", [None, 1]), 2))

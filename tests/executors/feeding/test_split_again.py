@@ -138,6 +138,21 @@ def test_a_feed_is_wrapped_twice(program: Program) -> None:
     assert fed.sources[0] is fed.sources[1] and type(fed.sources[0]) is dict and fed.sources[0]["x"] is x
 
 
+@pytest.mark.parametrize("is_list", [False, True])
+def test_what_users_do_to_their_feed_behind_the_call_is_for_the_next_step(program: Program, is_list: bool) -> None:
+    splitter = Splitter(program, static.cpu_places(2))
+    for number in range(3):
+        whole = numbered(4, 3) + number
+        feed: Any = [{"x": whole[:2]}, {"x": whole[2:]}] if is_list else {"x": whole}
+        fed = splitter.split(feed)
+        first = feed[0] if is_list else feed
+        first["x"] = numbered(9, 9)
+        if is_list:
+            feed[1].clear()
+            feed.clear()
+        assert pieces(fed, "x") == [whole[:2].tolist(), whole[2:].tolist()]
+
+
 class Other:
     """A tensor of another library."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from time import perf_counter_ns
 from typing import Any
@@ -306,14 +307,41 @@ def before_the_call(function: Callable[[], Any]) -> Any:
     return mock.patch.object(module.WholeStep, "run", then_run)
 
 
-def test_a_feed_changed_by_another_thread_meanwhile() -> None:
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_feed_changed_by_another_thread_meanwhile(is_list: bool) -> None:
+    """Of a list, too, every dict was copied: neither clearing one nor putting other arrays in changes the step."""
     run, same = Run(classifier()), Run(classifier())
     for number in range(4):
-        feed = batch(8, number)
-        expected = same.step(dict(feed))
-        with before_the_call(feed.clear):
+        feed: Any = batch(8, number)
+        if is_list:
+            feed = [{name: np.split(array, 2)[i] for name, array in feed.items()} for i in range(2)]
+        expected = same.step(copy.copy(feed))
+        with before_the_call(partial(spoil, feed)):
             assert bits(run.step(feed)) == bits(expected)
     assert calls_of(run)() == 3 and run.state == same.state
+
+
+def spoil(feed: Any) -> None:
+    """What another thread may do to a feed that it has at hand."""
+    dicts = feed if isinstance(feed, list) else [feed]
+    for name, array in dicts[0].items():
+        dicts[0][name] = array + 1
+    for each in dicts[1:]:
+        each.clear()
+
+
+def test_a_parameter_that_lies_in_no_bucket_gets_another_version_in_every_step() -> None:
+    run = Run(classifier(wb.optimizer.Momentum(0.1)), 1)
+    names = [parameter.name for parameter in run.model.main.all_parameters()]
+    for name in names:
+        run.model.scope.find_var(name).get_tensor().is_fixed = True
+    seen = []
+    for number in range(5):
+        run.step(batch(8, number))
+        seen.append([run.exe.inspection.tensor(name, 0).version for name in names])
+        assert all(run.exe.inspection.tensor(name, 0).bucket is None for name in names)
+    for versions in zip(*seen, strict=True):
+        assert len(set(versions)) == 5
 
 
 def test_a_step_in_the_middle_of_another_is_refused() -> None:

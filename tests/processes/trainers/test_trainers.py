@@ -189,3 +189,38 @@ def test_what_an_executor_shared_with_other_trainers_is_used_again_when_it_is_go
         2,
     )
     assert job.code == 0 and all(output.startswith("True") for output in job.outputs), str(job)
+
+
+def test_shares_of_the_batch_follow_the_rows_of_the_other_trainers() -> None:
+    """The first trainer's own rows are as many in every step: what changes is how many there are in all."""
+    job = run_ranks(
+        """
+    import os
+    import numpy as np
+    import workbench as wb
+    from workbench import static
+    from workbench.runtime.comm.mpi.world import world
+
+    os.environ["CPU_NUM"] = "1"
+    wb.enable_static()
+    rank, size = world().rank, world().size
+    x = static.data("x", [None, 2])
+    w = static.create_parameter([2, 1], "float32", "w", default_initializer=wb.nn.initializer.Constant(1.0))
+    loss = wb.mean(wb.matmul(x, w))
+    wb.optimizer.SGD(0.5).minimize(loss)
+    static.Executor().run(static.default_startup_program())
+    build = static.BuildStrategy()
+    build.num_trainers, build.trainer_id = size, rank
+    build.gradient_scale_strategy = static.BuildStrategy.GradientScaleStrategy.WeightedBySamples
+    executor = static.ParallelExecutor(False, loss_name=loss.name, build_strategy=build)
+    expected = np.ones((2, 1))
+    for number, others in enumerate([3, 6, 3, 1, 6, 6, 1]):
+        batches = [np.arange(2.0 * rows).reshape(rows, 2) + number + 7 * i for i, rows in enumerate([3, others])]
+        executor.run([loss], feed={"x": batches[rank].astype("float32")})
+        expected -= 0.5 * np.concatenate(batches).mean(axis=0)[:, None]  # of the mean over all rows there are
+        got = np.array(static.global_scope().find_var("w").get_tensor())
+        print(number, np.allclose(got, expected, rtol=1e-5))
+    """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["".join(f"{n} True\n" for n in range(7))] * 2, str(job)
