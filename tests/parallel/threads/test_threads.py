@@ -20,8 +20,10 @@ from tests.parallel.models import Model, batch, build, classifier, column, const
 from tests.parallel.observe import binding_of, bits, costly_ops, held, threads_of
 from tests.parallel.threads.slow import Slow
 from workbench import events, static
+from workbench.config import override
 from workbench.errors import ExecutionError
 from workbench.executors.planning import schedule
+from workbench.framework.program.roles import OPTIMIZE
 
 PATIENCE = 20.0  # seconds until a test gives up, on however busy a machine
 PARTS = list[dict[str, np.ndarray]]
@@ -340,3 +342,34 @@ def test_deleted_executors_leave_no_threads(wrong: slice) -> None:
         exes[0].run([], feed=batch(16))
         exes.clear()
         assert settles(lambda: new() == 0)
+
+
+# The commit
+
+
+def test_updates_of_a_commit_that_read_what_another_thread_overwrites_run_in_order() -> None:
+    """Ops in Python, two threads; what they update is large enough for threads to be worth it in the commit, too."""
+    size, one = 1024, wb.nn.initializer.Constant(1.0)
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x, z = static.data("x", [size // 2, size]), static.data("z", [size, size])
+        new, old = (
+            static.create_parameter([size, size], "float32", n, default_initializer=one) for n in ("new", "old")
+        )
+        rate = static.create_global_var([1], 0.25, "float32", persistable=True, name="rate")
+        fetched, slope = wb.sum(wb.matmul(x, z)), wb.matmul(z, z)
+        for parameter, grad in ((old, new), (new, slope)):
+            inputs = {"Param": parameter.name, "Grad": grad.name, "LearningRate": rate.name}
+            main.global_block().append_op("sgd", inputs, {"ParamOut": parameter.name}, {"op_role": OPTIMIZE})
+    scope = static.Scope()
+    static.Executor().run(startup, scope=scope)
+    z_fed = np.full((size, size), 1 / 32, np.float32)  # the product with itself is 1 everywhere
+    with override(cpu_tape=False):
+        exe = static.ParallelExecutor(False, main_program=main, scope=scope, exec_strategy=threads(2))
+        expected = {"new": 1.0, "old": 1.0}
+        for _ in range(6):
+            exe.run([fetched.name], feed={"x": z_fed[: size // 2], "z": z_fed})
+            expected = {"new": expected["new"] - 0.25, "old": expected["old"] - 0.25 * expected["new"]}
+            for name, value in expected.items():
+                assert np.unique(np.array(scope.find_var(name).get_tensor())).tolist() == [value]
+    assert {row.thread for row in exe.inspection.last.plan.commit} == {0, 1}
