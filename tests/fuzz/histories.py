@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,9 @@ from workbench.errors import EnforceNotMet
 CAPTURED = "capture = wb.jit.capture"
 DYNAMIC = "def capture(function):\n    return function"
 _SAYS_SO = ("every run sees",)  # notices that name something which is not looked at
+_SAYS_SO_LATER = ("may still have been",)  # those of a step that compares itself with a new recording now and then
 _CLOSE = 1e-4
-_MADE_SMALL = 0  # wrong cases of a process that are looked at again and again
+_MADE_SMALL = 3  # wrong cases of a process that are looked at again and again
 
 LEFT_OUT: tuple[str, ...] = ()
 """Kinds in which captured steps are known to be wrong today."""
@@ -42,15 +45,23 @@ class Outcome:
 
     Attributes:
         values: results of a call, and the tensors it may have changed. error: what it raised, if anything.
-        says: notices that something is not looked at.
+        says: notices that something is not looked at. says_later: those that earlier calls may have been wrong.
     """
 
-    def __init__(self, values: dict[str, Any], error: Exception | None, says: list[str]) -> None:
-        self.values, self.error, self.says = values, error, says
+    def __init__(self, values: dict[str, Any], error: Exception | None, notices: list[str]) -> None:
+        self.values, self.error = values, error
+        self.says = [text for text in notices if any(words in text for words in _SAYS_SO)]
+        self.says_later = [text for text in notices if any(words in text for words in _SAYS_SO_LATER)]
 
     @property
     def is_clear(self) -> bool:
+        """Whether what it raised is an error for users."""
         return isinstance(self.error, EnforceNotMet)
+
+    @property
+    def raised(self) -> str:
+        """What the call raised, if anything, in words."""
+        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
     def __str__(self) -> str:
         if self.error is None:
@@ -92,8 +103,7 @@ class Module:
             except Exception as raised:
                 error = raised
         values.update(self.state())
-        says = [str(each.message) for each in caught if any(words in str(each.message) for words in _SAYS_SO)]
-        return Outcome(values, error, says)
+        return Outcome(values, error, [str(each.message) for each in caught])
 
     def state(self) -> dict[str, np.ndarray]:
         """The tensors that calls may change."""
@@ -235,7 +245,18 @@ class Judge:
     def judged(self, case: Case) -> tuple[str, str, bool]:
         """The verdict, its details, and whether a change between two calls has changed what dynamic mode gives."""
         dynamic, captured = (self._history(case, line) for line in (DYNAMIC, self._capture))
-        return *verdict(case, dynamic, captured), _changes(case, dynamic)
+        word, details = verdict(case, dynamic, captured)
+        if word in ("DIFFERS", "FROZEN") and (later := self._said_later(case, details)):
+            word, details = "told later", later
+        return word, details, _changes(case, dynamic)
+
+    def _said_later(self, case: Case, details: str) -> str:
+        """What a step says of a call that was wrong when it is called so as often again as it was before."""
+        number = int(re.search(r"event (\d+)", f"{details} event 0").group(1))  # type: ignore[union-attr]
+        events = case.events[: number + 1]
+        longer = replace(case, events=(*events, *[case.events[number]] * (2 * len(events) + 2)))
+        outcomes = self._history(longer, self._capture)[number:]
+        return next((text for each in outcomes for text in (*each.says_later, each.raised) if text), "")
 
     def _history(self, case: Case, line: str) -> list[Outcome]:
         self._number += 1

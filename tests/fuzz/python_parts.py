@@ -99,14 +99,24 @@ PARTS: dict[str, Part] = {
         ),
     ),
     "fluid layer": Part(
-        "y = y + old(y)",
-        "wb.seed(3)\nold = wb.fluid.dygraph.Linear(4, 4, act='relu')",
+        "y = old(y)",
+        "old = wb.nn.BatchNorm(4, act='relu')",
         (
             (_OPTION, "old._act = None"),
-            (_OPTION, "old._act = 'tanh'"),
-            (_OPTION, "old.activation = 'tanh'"),
+            (_OPTION, "old._use_global_stats = True"),
+            (_OPTION, "old._momentum = {n} / 8"),
+            (_MODE, "old.eval()"),
         ),
-        ("old.weight",),
+        ("old.weight", "old._mean"),
+    ),
+    "recurrent cell": Part(
+        "y = y + cell(y)[0]",
+        "wb.seed(3)\ncell = wb.nn.SimpleRNNCell(4, 4)",
+        (
+            (_OPTION, "cell.activation = 'relu'"),
+            ("parameter set", "cell.bias_ih.set_value(np.full(4, {n}, 'float32'))"),
+        ),
+        ("cell.weight_ih",),
     ),
     "Sequential": Part(
         "y = chain(y)",

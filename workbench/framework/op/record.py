@@ -225,15 +225,30 @@ class Op:
         return inputs
 
     def complete(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """`attrs` with the defaults filled in.
+        """`attrs` with the defaults filled in; a tensor of one element becomes the number it holds.
 
         Raises:
             NotFound: an attribute the op does not have.
+            InvalidType: a Variable, which holds a number only when the program runs.
+            InvalidArgument: a tensor of several elements.
         """
-        for key in attrs:
+        complete = {**self.attrs, **attrs}
+        for key, value in attrs.items():
             if key not in self.attrs:
                 raise NotFound(f"op {self.type!r} has no attribute {key!r}.{did_you_mean(key, self.attrs)}")
-        return {**self.attrs, **attrs}
+            if hasattr(value, "stop_gradient"):
+                complete[key] = self._number(key, value)
+        return complete
+
+    def _number(self, key: str, value: Any) -> Any:
+        """What a tensor stands for that is given as an attribute."""
+        item = getattr(value, "item", None)
+        if item is None:
+            raise InvalidType(
+                f"op {self.type!r}: {key} is a number that is known when the program is built, got {value!r}, which "
+                "has a value only when the program runs"
+            )
+        return item()
 
     def estimate(self, ins: Sequence[Any], outs: Sequence[Any], attrs: dict[str, Any]) -> Cost:
         """Cost for the given specs; without a rule, one flop per output element and all bytes once."""
