@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import subprocess
 import threading
@@ -307,24 +306,6 @@ def test_who_shows_no_token_is_sent_away_before_a_message_has_come() -> None:
             channel.stream_unary("/workbench.ParameterServer/Ask")(never, timeout=5)
         given_up.set()
     assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
-
-
-def test_a_server_with_a_certificate_talks_in_secret(tmp_path: Path) -> None:
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    names = {"CERTIFICATE": certificate, "KEY": key, "AUTHORITY": certificate}
-    held = credentials({f"WORKBENCH_SERVERS_TLS_{name}": str(path) for name, path in names.items()})
-    listener = GrpcListener("127.0.0.1:0", 2, held)
-    with contract.serving(listener, contract.echo):
-        assert GrpcConnection(listener.endpoint, held).ask(Message("step"), 10).kind == "echo"
-        with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):
-            GrpcConnection(listener.endpoint, Credentials()).ask(Message("step"), 1)
-        with pytest.raises(PeerFailed, match="nobody has answered there within 1 s"):  # has no certificate to show
-            GrpcConnection(listener.endpoint, Credentials(authority=held.authority)).ask(Message("step"), 1)
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def wait_for_ports(endpoints: Sequence[str]) -> None:
     """
     deadline = FLAG_VALUES["FLAGS_rpc_deadline"] / 1000
     begun = time.monotonic()
-    missing = [endpoint for endpoint in endpoints if not _is_open(endpoint)]
+    missing = [endpoint for endpoint in endpoints if not is_open(endpoint)]
     is_told = False
     while missing:
         passed = time.monotonic() - begun
@@ -57,10 +57,11 @@ def wait_for_ports(endpoints: Sequence[str]) -> None:
             say(f"waiting for {', '.join(missing)}")
             is_told = True
         time.sleep(_PAUSE)
-        missing = [endpoint for endpoint in missing if not _is_open(endpoint)]
+        missing = [endpoint for endpoint in missing if not is_open(endpoint)]
 
 
-def _is_open(endpoint: str) -> bool:
+def is_open(endpoint: str) -> bool:
+    """Whether a process listens there."""
     host, _, port = endpoint.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=1.0):

@@ -59,7 +59,8 @@ class TrainerMembers:
         if session != self._sessions[trainer] or trainer not in self._heard:
             raise PreconditionNotMet(
                 f"trainer {trainer} asks in its session {session}, and the server is in {self._sessions[trainer]}: the "
-                "server was started again, or another process has taken the trainer's place; start the trainer again"
+                "server was started again, or another process has taken the trainer's place; start the trainer again, "
+                "under a number (PADDLE_TRAINER_ID) that no other process has"
             )
         if trainer in self.left:
             raise PreconditionNotMet(f"trainer {trainer} has left")

@@ -20,8 +20,16 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import EnforceNotMet, InvalidArgument, PeerFailed, PeerTimeout, Unavailable
-from workbench.parallel.servers.transports.credentials import Credentials, credentials, require_protection
+from workbench.parallel.servers.transports.credentials import (
+    AUTHORITY,
+    CERTIFICATE,
+    KEY,
+    Credentials,
+    credentials,
+    require_protection,
+)
 from workbench.parallel.servers.transports.shared import BESIDE, LONG, SharedInbox, SharedOutbox, is_beside, telling
+from workbench.parallel.transpiler.ports import is_open
 from workbench.runtime.servers.messages import MAX_BYTES, MAX_HEAD, Message, encoded
 from workbench.runtime.servers.transport import Connection, Listener, Question, Reply, lost, understood
 from workbench.runtime.undisturbed import undisturbed
@@ -179,6 +187,7 @@ class GrpcConnection(Connection):
         held = credentials() if held is None else held
         self._channel = undisturbed(partial(_channel, grpc, endpoint, held, _options(most)))
         self._call = self._channel.unary_unary(f"/{_SERVICE}/{_METHOD}")
+        self._is_secret = bool(held.authority)
         self._shown = ((_SHOWN, held.token),) if held.token else ()
         self.was_reached = False
 
@@ -205,6 +214,19 @@ class GrpcConnection(Connection):
         if "pid" in answer.fields:
             self._is_beside = is_beside(answer)
         return answer
+
+    def silence(self) -> str:
+        """What can be said where no answer has ever come."""
+        if not is_open(self.endpoint):
+            return "nobody has answered there"
+        secret = (
+            f"in secret, and trusts the authority of {AUTHORITY}" if self._is_secret else f"openly, without {AUTHORITY}"
+        )
+        return (
+            f"a process listens there, but has not come to speak with this one, which speaks {secret}: the server has "
+            f"other certificates ({CERTIFICATE}, {KEY}, {AUTHORITY} have to fit each other), or it is stopped, or no "
+            "server; no answer"
+        )
 
     def close(self) -> None:
         undisturbed(self._channel.close)
@@ -269,7 +291,7 @@ class _GrpcReply(Reply):
         endpoint, name = self._connection.endpoint, code.name
         if name == "DEADLINE_EXCEEDED":
             if not self._connection.was_reached:
-                return lost(endpoint, f"nobody has answered there within {self._seconds:g} s")
+                return lost(endpoint, f"{self._connection.silence()} within {self._seconds:g} s")
             return self._too_late()
         if name == "UNAUTHENTICATED":
             return InvalidArgument(f"server {endpoint} does not serve this process: {details}")
