@@ -234,7 +234,7 @@ def test_fuse_bn_act() -> None:
         f"#0 [0] relu_0.tmp_0@0.v0, {statistics} = fused_batch_norm_act(X=x@0.v0, {parameters}, "
         "Mean=batch_norm_0.w_1@0.v0, Variance=batch_norm_0.w_2@0.v0)",
         "#4 [0] batch_norm_0.w_0@GRAD@0.v0, batch_norm_0.b_0@GRAD@0.v0 = fused_batch_norm_act_grad("
-        f"X=x@0.v0, {parameters}, Mean=batch_norm_0.w_1@0.v1, Variance=batch_norm_0.w_2@0.v1, Y=relu_0.tmp_0@0.v0, "
+        f"X=x@0.v0, {parameters}, Mean=batch_norm_0.tmp_0@0.v0, Variance=batch_norm_0.tmp_1@0.v0, Y=relu_0.tmp_0@0.v0, "
         "SavedMean=batch_norm_0.tmp_0@0.v0, SavedVariance=batch_norm_0.tmp_1@0.v0, Y@GRAD=relu_0.tmp_0@GRAD@0.v0) "
         "Backward",
     )

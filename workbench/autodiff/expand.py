@@ -94,7 +94,7 @@ def _rule_arguments(
     block: Block, op: Operator, forward: Op, stand_ins: dict[str, str]
 ) -> tuple[list[Any], list[Any], list[Any]]:
     def read(slot: Any, name: str) -> Any:
-        names = op.inputs.get(name)
+        names = op.operands.get(name)
         if not names:
             return None
         variables = [block.var_recursive(stand_ins.get(n, n)) for n in names]

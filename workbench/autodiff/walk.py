@@ -179,7 +179,7 @@ def append_grad_op(walk: Walk, use: Use) -> None:
     if not out_grads:
         return
     record = op.record
-    inputs = dict(op.inputs)
+    inputs = {slot: names for slot, names in op.inputs.items() if slot not in record.shaped_like}
     inputs.update(
         {s.name: op.outputs[s.name] for s in record.outputs if s.name in record.saved and s.name in op.outputs}
     )

@@ -163,7 +163,7 @@ class _GraphBuilder:
 
     def _copy(self, op: Operator, place: int) -> None:
         record = op.form
-        read = {slot: names for slot, names in op.inputs.items() if slot not in record.named_only}
+        read = {slot: names for slot, names in op.operands.items() if slot not in record.named_only}
         inputs = [self._slot(read.get(s.name), s.is_list, place, self._read) for s in record.inputs]
         outputs = [self._slot(op.outputs.get(s.name), s.is_list, place, self._write) for s in record.outputs]
         self.graph.nodes.append(Node(record.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))

@@ -211,8 +211,9 @@ def _require_untouched(ops: Sequence[Operator], before: int) -> None:
 
 def _forward_position(ops: Sequence[Operator], grad: Operator) -> int:
     forward: Any = grad.record.forward_of
-    given = {slot.name: grad.inputs.get(slot.name) for slot in forward.inputs}
+    carried = {slot.name for slot in (*forward.inputs, *forward.outputs)} & grad.inputs.keys()
     for position, op in enumerate(ops):
-        if op.type == forward.type and all(op.inputs.get(slot) == names for slot, names in given.items()):
+        own = {**op.inputs, **op.outputs}
+        if op.type == forward.type and all(own.get(slot) == grad.inputs[slot] for slot in carried):
             return position
     return len(ops)

@@ -101,7 +101,7 @@ class Shapes:
         named = Counter(v.name for v in read)
         known = {v.name: self.specs[v] for v in read if named[v.name] == 1}
         for op in node.origins:
-            names = [op.inputs.get(slot.name) for slot in op.record.inputs]
+            names = [op.operands.get(slot.name) for slot in op.record.inputs]
             ins = [known.get(given[0]) or op.block.spec(given[0]) if given else None for given in names]
             specs = _results_of(op.record, ins, op.call_attrs(), names, op.site)
             for slot, spec in zip(op.record.outputs, specs, strict=True):

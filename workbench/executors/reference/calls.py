@@ -51,10 +51,10 @@ class Call:
 
 def make_call(op: Operator) -> Call:
     """The call of an operator."""
-    record = op.form
+    record, operands = op.form, op.operands
     ins: list[Any] = []
     for slot in record.inputs:
-        names = op.inputs.get(slot.name) if slot.name not in record.named_only else None
+        names = operands.get(slot.name) if slot.name not in record.named_only else None
         ins.append(
             None if names is None or (not names and not slot.is_list) else names if slot.is_list else names and names[0]
         )

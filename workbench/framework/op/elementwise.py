@@ -38,7 +38,8 @@ def elementwise(
     Args:
         out_dtype: the dtype of the result where it is not that of the inputs (comparisons: bool).
         infer: replaces the default rule.
-        record: further fields as in `op`.
+        record: further fields as in `op`. `shaped_like` is by default what holds for an op of one input that keeps
+            its dtype.
     """
 
     def default_infer(*specs: Spec, **attrs: Any) -> Spec:
@@ -49,6 +50,8 @@ def elementwise(
         return Spec(broadcast_shapes(*[s.shape for s in given]), out_dtype or given[0].dtype)
 
     rule = infer or default_infer
+    if slots == "X -> Out" and grad is not None and out_dtype is None and record.get("saved") in ("", "Out"):
+        record.setdefault("shaped_like", {"X": "Out"})
     declare = op(type, slots, infer=rule, grad=grad, is_elementwise=True, **record)
     if record.get("forward_out") is not None:
         return declare  # one function of the array library, which rounds once

@@ -17,8 +17,9 @@ from workbench.framework.values.spec import Spec, same_dim, shape_text
 def backward_op(record: Op) -> Op:
     """The `Op` of `<type>_grad`.
 
-    Inputs: every forward input (those not in `saved` only for their shape), the saved outputs, and the
-    gradient of every output. Outputs: the gradient of every input that can have one.
+    Inputs: every forward input (those not in `saved` only for their shape; an operator carries none of those that are
+    `shaped_like` an output), the saved outputs, and the gradient of every output. Outputs: the gradient of every input
+    that can have one.
     """
     saved_outputs = tuple(s for s in record.outputs if s.name in record.saved)
     inputs = (
@@ -38,6 +39,7 @@ def backward_op(record: Op) -> Op:
         attrs=dict(record.attrs),
         saved=tuple(s.name for s in inputs),
         shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
+        shaped_like={x: out if out in record.saved else grad_slot(out) for x, out in record.shaped_like.items()},
         sparse=record.sparse,
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
         bind=record.grad_bind,

@@ -21,7 +21,7 @@ Its body runs the `grad` rule on arrays unless the op brings a direct body (`gra
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
@@ -68,6 +68,8 @@ class Op:
     Attributes:
         saved: names of the input and output slots whose *values* the gradient needs.
         shape_only: names of the input slots of which only shape and dtype are read.
+        shaped_like: `{input slot: other slot}`: the backward operator does not carry the input, as in Paddle, for its
+            shape and dtype are those of an output; in the record of the backward op the other slot is one of its own.
         aliases: `{output slot: input slot}` where the output may take over the input's buffer
             (an update `ParamOut` of `Param`, a reshape).
         view: the one output only shows the memory of the input named in `aliases` in another way; this rule of
@@ -131,6 +133,7 @@ class Op:
     cost: Callable[..., Cost] | None = None
     saved: tuple[str, ...] = ()
     shape_only: tuple[str, ...] = ()
+    shaped_like: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     named_only: tuple[str, ...] = ()
     no_grad: tuple[str, ...] = ()
@@ -169,6 +172,12 @@ class Op:
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         return self.doc
+
+    def operands(self, inputs: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
+        """The inputs of an operator, with names of others for those that it does not carry but for their shape."""
+        pairs = self.shaped_like.items()
+        absent = {slot: inputs[other] for slot, other in pairs if slot not in inputs and other in inputs}
+        return {**inputs, **absent} if absent else inputs
 
     def form_for(self, kinds: Iterable[str]) -> Op:
         """The op that computes this for inputs of such kinds: itself, or its form for rows."""

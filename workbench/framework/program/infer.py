@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from workbench.errors import DtypeError, InvalidArgument, InvalidType, PreconditionNotMet, ShapeError
@@ -45,14 +45,14 @@ def infer(
 
 
 def infer_specs(
-    op: Op, block: Named, inputs: dict[str, list[str]], attrs: dict[str, Any], site: Site | None
+    op: Op, block: Named, inputs: Mapping[str, list[str]], attrs: dict[str, Any], site: Site | None
 ) -> tuple[Any, ...]:
     """`infer` for names in a block.
 
     Raises:
         PreconditionNotMet: a required slot is empty.
     """
-    ins, names = [], []
+    ins, names, inputs = [], [], op.operands(inputs)
     for slot in op.inputs:
         given = inputs.get(slot.name)
         if given is None and not slot.optional:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from workbench.framework.names import EMPTY
@@ -45,6 +46,11 @@ class Operator:
         if self._record is None:
             self._record = find_op(self.type)
         return self._record
+
+    @property
+    def operands(self) -> Mapping[str, list[str]]:
+        """`inputs`, and of a backward operator those that it does not carry: values of the same shape and dtype."""
+        return self.record.operands(self.inputs)
 
     @property
     def form(self) -> Op:

@@ -87,6 +87,7 @@ def _infer_scatter_nd_add(x: Spec, index: Spec, updates: Spec) -> Spec:
 @op(
     "scatter_nd_add",
     "X, Index, Updates -> Out",
+    shaped_like={"X": "Out"},
     infer=_infer_scatter_nd_add,
     grad=lambda g, out, x, index, updates: (g, None, lambda: GATHER_ND(g, index)),
     saved="Index",

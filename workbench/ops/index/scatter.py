@@ -33,6 +33,7 @@ def _scatter_rule(g: Any, out: Any, x: Any, ids: Any, updates: Any, overwrite: b
 @op(
     "scatter",
     "X, Ids, Updates -> Out",
+    shaped_like={"X": "Out"},
     attrs={"overwrite": True},
     infer=_infer_scatter,
     grad=_scatter_rule,

@@ -89,6 +89,7 @@ def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> An
 @op(
     "softmax",
     "X -> Out",
+    shaped_like={"X": "Out"},
     attrs={"axis": -1},
     like_x="Out",
     infer=_infer,
@@ -239,6 +240,7 @@ def _cross_entropy_cost(logits: Spec, label: Spec, **attrs: Any) -> Cost:
 @op(
     "softmax_with_cross_entropy",
     "Logits, Label -> Softmax, Loss",
+    shaped_like={"Logits": "Softmax"},
     attrs={"soft_label": False, "ignore_index": IGNORE_INDEX, "numeric_stable_mode": True, "axis": -1},
     infer=_infer_cross_entropy,
     grad=_cross_entropy_rule,

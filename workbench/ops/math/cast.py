@@ -17,6 +17,7 @@ from workbench.ops.pointwise import Tensor
     grad=lambda g, out, x, dtype: g.astype(x.dtype),
     saved="",
     shape_only="X",
+    shaped_like={},
 )
 def CAST(xp: Any, x: Any, dtype: str) -> Any:
     """x in another dtype; floats lose their fraction when they become integers."""

@@ -125,6 +125,7 @@ def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
 @op(
     "batch_norm",
     "X, Scale?, Bias?, Mean, Variance -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance",
+    shaped_like={"Mean": "SavedMean", "Variance": "SavedVariance"},
     attrs={
         "momentum": 0.9,
         "epsilon": 1e-5,

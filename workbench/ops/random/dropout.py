@@ -102,6 +102,7 @@ def _bind_grad(
 @op(
     "dropout",
     "X -> Out, Mask",
+    shaped_like={"X": "Out"},
     attrs={
         "dropout_prob": 0.5,
         "is_test": False,

@@ -25,6 +25,7 @@ def _triangle_grad(g: Any, out: Any, x: Any, diagonal: int, lower: bool) -> Any:
 @op(
     "tril_triu",
     "X -> Out",
+    shaped_like={"X": "Out"},
     attrs={"diagonal": 0, "lower": True},
     infer=_infer_triangle,
     grad=_triangle_grad,

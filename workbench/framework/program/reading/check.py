@@ -6,7 +6,7 @@ that passes can be run as far as the program itself goes; only data can still fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def _operator(op: Operator) -> Iterator[str]:
         yield f"there is no such op.{did_you_mean(op.type, OPS)}"
         return
     faults = [
-        *_slots(op, "input", record.inputs, op.inputs),
+        *_slots(op, "input", record.inputs, op.operands),
         *_slots(op, "output", record.outputs, op.outputs),
         *_purpose(op, record),
         *_attributes(op, record),
@@ -127,7 +127,7 @@ def _operator(op: Operator) -> Iterator[str]:
         yield from _outputs(op, record)
 
 
-def _slots(op: Operator, what: str, slots: tuple[Slot, ...], given: dict[str, list[str]]) -> Iterator[str]:
+def _slots(op: Operator, what: str, slots: tuple[Slot, ...], given: Mapping[str, list[str]]) -> Iterator[str]:
     known = {slot.name: slot for slot in slots}
     for name in given:
         if name not in known:
@@ -252,7 +252,7 @@ def _compare(op: Operator, record: Op, specs: tuple[Any, ...]) -> Iterator[str]:
 def _gradient_of_nothing(op: Operator, record: Op, slot: Slot, names: Sequence[str]) -> Iterator[str]:
     """A backward op has nothing to write for an optional input of its op that is not there."""
     receivers = record.forward_of.inputs if record.forward_of is not None else ()
-    absent = {grad_slot(s.name): s.name for s in receivers if s.optional and not op.inputs.get(s.name)}
+    absent = {grad_slot(s.name): s.name for s in receivers if s.optional and not op.operands.get(s.name)}
     if slot.name in absent and any(name != EMPTY for name in names):
         yield f"the output {slot.name} is the gradient of {absent[slot.name]}, which is not given"
 

@@ -30,12 +30,23 @@ def activation_of(value: Value, suits: Callable[[str], bool], uses: Uses) -> Act
     if len(suiting) != 1 or not is_temporary(value):
         return None
     (node,) = suiting
-    backs = [other for other in readers if other.type == node.record.grad_type and other.inputs[0] is value]
     result = node.writes[0]
+    backs = [other for other in {*readers, *uses.readers_of(result)} if carries_those_of(other, node)]
     if len(backs) > 1 or not is_temporary(result) or (backs and backs[0].attrs != node.attrs):
         return None
     back = backs[0] if backs else None
     return Activation(node, back, [other for other in readers if other not in (node, back)], result)
+
+
+def carries_those_of(back: Node, node: Node) -> bool:
+    """Whether a node is of the backward op of another one, and of its operands and results reads those that it reads.
+
+    A backward op that carries nothing of its op but a gradient is known by that gradient alone.
+    """
+    if back.type != node.record.grad_type:
+        return False
+    own, absent = slots_of(node) | results_of(node), back.record.shaped_like
+    return all(value == own[slot] for slot, value in slots_of(back).items() if slot in own and slot not in absent)
 
 
 def is_temporary(value: Value) -> bool:
@@ -44,8 +55,8 @@ def is_temporary(value: Value) -> bool:
 
 
 def only_reader(value: Value, uses: Uses) -> Node | None:
-    """The node that alone reads a value."""
-    readers = uses.readers_of(value)
+    """The node that alone reads a value, be it twice: a gradient may stand for the shape of an operand, too."""
+    readers = list(dict.fromkeys(uses.readers_of(value)))
     return readers[0] if len(readers) == 1 and is_temporary(value) else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.framework.values.dtype import float32, float64
 from workbench.framework.values.spec import DENSE, normalize_axis, same_dim
 from workbench.graph.passes.branches import behind_branches
-from workbench.graph.passes.fusion.activation import is_temporary, made_of, only_reader, slots_of
+from workbench.graph.passes.fusion.activation import carries_those_of, is_temporary, made_of, only_reader, slots_of
 from workbench.graph.passes.rewrite import NodePositions, join, renumber
 from workbench.graph.ssa import Graph, Node, Slot, Uses, Value
 from workbench.ops.loss.fused_attention import FUSED_ATTENTION
@@ -216,7 +216,7 @@ def _backward(forward: Sequence[Node], uses: Uses) -> list[Node]:
 
 def _is_back(back: Node, node: Node, slot: int | None) -> bool:
     """Whether a node is the backward op of another one, and nobody wants other gradients on the way."""
-    if back.type != node.record.grad_type or back.inputs[: len(node.inputs)] != node.inputs or back.attrs != node.attrs:
+    if not carries_those_of(back, node) or back.attrs != node.attrs:
         return False
     return slot is None or node.type not in (ADD.type, DIV.type) or back.outputs[1 - slot] is None
 

@@ -13,6 +13,7 @@ from workbench.graph.passes.fusion.activation import (
     activation_of,
     is_temporary,
     made_of,
+    only_reader,
     results_of,
     slots_of,
 )
@@ -125,15 +126,10 @@ def _activated_norms(graph: Graph, uses: Uses) -> Iterator[_Match]:
 
 def _norm_back(norm: Node, gradient: Value | None, uses: Uses) -> Node | None:
     """The backward op of a normalisation whose result's gradient nobody else reads."""
-    back = _reader_of(gradient, uses)
+    back = only_reader(gradient, uses) if gradient is not None else None
     if back is None or back.type != norm.record.grad_type or back.inputs[:3] != norm.inputs[:3]:
         return None
     return back
-
-
-def _reader_of(value: Value | None, uses: Uses) -> Node | None:
-    readers = uses.readers_of(value) if value is not None and is_temporary(value) else []
-    return readers[0] if len(readers) == 1 else None
 
 
 def _activated_sums(graph: Graph, uses: Uses) -> Iterator[_Match]:
@@ -157,7 +153,7 @@ def _activated_sums(graph: Graph, uses: Uses) -> Iterator[_Match]:
 def _sum_match(norm: Node, add: Node, act: Activation, slot: int, uses: Uses) -> _Match | None:
     """The pattern whose sum has the normalised value in an input slot; None if others read that value."""
     normal = add.inputs[slot]
-    add_back = _reader_of(act.gradient, uses)
+    add_back = only_reader(act.gradient, uses) if act.gradient is not None else None
     if not is_temporary(normal) or any(node not in (add, add_back) for node in uses.readers_of(normal)):
         return None
     forward, given = [norm, add, act.node], {"Z": add.inputs[1 - slot]}

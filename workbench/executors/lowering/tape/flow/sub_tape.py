@@ -141,7 +141,7 @@ class _BlockGraph:
         self._block, self._place, self.graph = block, place, graph
         self.newest: dict[str, Value] = {}
         for op in block.ops:
-            inputs = [self._slot(op.inputs.get(s.name), s.is_list, self._read) for s in op.record.inputs]
+            inputs = [self._slot(op.operands.get(s.name), s.is_list, self._read) for s in op.record.inputs]
             outputs = [self._slot(op.outputs.get(s.name), s.is_list, self._write) for s in op.record.outputs]
             graph.nodes.append(Node(op.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))
         graph.newest = {(name, place): value for name, value in self.newest.items()}
