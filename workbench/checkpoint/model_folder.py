@@ -148,7 +148,7 @@ def save_inference_model(
         >>> fluid.io.save_inference_model("model", ["x"], [y], executor)
         ['fc_0.tmp_1']
     """
-    names, targets = _as_list(feeded_var_names), _as_list(target_vars)
+    names, targets = as_list(feeded_var_names), as_list(target_vars)
     program = _checked(executor, main_program)
     if not targets or not all(isinstance(target, Variable) for target in targets):
         raise InvalidArgument(f"save_inference_model takes Variables as target_vars, got {target_vars!r}")
@@ -242,5 +242,6 @@ def _folder(dirname: Any) -> str:
     return folder
 
 
-def _as_list(given: Any) -> list[Any]:
+def as_list(given: Any) -> list[Any]:
+    """A list, also of one that Paddle takes by itself."""
     return list(given) if isinstance(given, list | tuple) else [given]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoint import model_folder
+from workbench.checkpoint.inference_model import inference_program
 from workbench.checkpoint.pieces import Extent, SavedVariables
 from workbench.checkpoint.program_files import values_between_steps
 from workbench.checkpoint.restore import Restore
@@ -24,10 +25,12 @@ from workbench.parallel.fleet.server.communicator import TrainerCommunicator
 from workbench.parallel.fleet.server.optimizer import ServerFleetOptimizer
 from workbench.parallel.fleet.server.strategies import SYNC, ServerFleetStrategy
 from workbench.parallel.servers.asking.cluster_folder import save_cluster
+from workbench.parallel.servers.asking.exchange import ServerTables, Share
+from workbench.parallel.servers.asking.links import settle_pushes
 from workbench.parallel.transpiler.distribute_transpiler import DistributeTranspiler
 from workbench.parallel.transpiler.mark import MARK
 from workbench.parallel.transpiler.server_mode.rate import is_counter
-from workbench.runtime.storage.scope import global_scope
+from workbench.runtime.storage.scope import Scope, global_scope, scope_guard
 
 
 class NotPrepared(PreconditionNotMet, ValueError):
@@ -241,15 +244,37 @@ class ServerFleet(FleetBase):
     ) -> None:
         """Write what computes `target_vars`: `__model__` and the parameters that takes.
 
+        With a table that only servers have, all parameters are pulled from them, so they have to be at work; else the
+        values are this trainer's.
+
         Raises:
             InvalidType: a ParallelExecutor or CompiledProgram. NotPrepared (a ValueError): before `minimize`.
+            PeerFailed: a server is lost.
         """
         require_unwrapped(executor, main_program)
         self._prepared("save_inference_model")
-        model_folder.save_inference_model(
-            dirname, feeded_var_names, target_vars, executor, main_program or self._origin_program, None, None,
-            export_for_deployment,
-        )  # fmt: skip
+        program = self._origin_program if main_program is None else main_program
+        assert program is not None
+        held = Scope(global_scope())  # which does not know of it, and keeps nothing
+        names, targets = model_folder.as_list(feeded_var_names), model_folder.as_list(target_vars)
+        if self.is_worker() and all(isinstance(target, Variable) for target in targets):
+            self._pull_parameters(inference_program(program, names, [target.name for target in targets]), held)
+        with scope_guard(held):
+            model_folder.save_inference_model(
+                dirname, feeded_var_names, target_vars, executor, program, None, None, export_for_deployment
+            )
+
+    def _pull_parameters(self, program: Program, scope: Scope) -> None:
+        """Where a program reads a table that only servers have: have it, and all that servers update, in a scope."""
+        layout = self._prepared("save_inference_model")._require_layout()
+        read = [one for one in layout.served if one.name in program.global_block().vars]
+        if not any(one.is_table for one in read):
+            return
+        settle_pushes()
+        for one in read:
+            shares = [Share(s.parameter, s.endpoint, s.block.start, s.block.stop) for s in one.shards]
+            whole = ServerTables().pull_whole(shares, one.shape, layout.trainer)
+            scope.var(one.name).get_tensor().set(whole)
 
 
 def _is_held(variable: Variable) -> bool:

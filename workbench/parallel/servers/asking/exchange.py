@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from workbench.runtime.servers.messages import Message
 from workbench.runtime.servers.transport import Reply
 
 Arrays = dict[str, np.ndarray]
+_PIECE = 1 << 26  # bytes at most of rows in one message
 
 
 class Share(NamedTuple):
@@ -195,3 +197,26 @@ class ServerTables:
             for first, last, name, reply in begun:
                 rows[first:last] = answered({name: reply})[name].arrays[name + ROW_VALUES]
         return rows[where.reshape(-1)].reshape(*ids.shape, width)
+
+    def pull_whole(self, shares: Sequence[Share], shape: Sequence[int], trainer: int) -> np.ndarray:
+        """All rows of a table, in messages of bounded length.
+
+        Args:
+            shares: the blocks of the table, which together have `shape`.
+
+        Raises:
+            PeerFailed: a server is lost. PeerTimeout: one does not answer in time.
+        """
+        whole, width = np.empty(0, np.float32), prod(shape[1:])
+        with asking(trainer):
+            links = links_to(dict.fromkeys(share.endpoint for share in shares), trainer)
+            for share in shares:
+                stop = shape[0] if share.stop is None else share.stop
+                for first in range(share.start, stop, most := max(1, _PIECE // max(1, 8 * width))):
+                    last = min(first + most, stop)
+                    asked = {share.name: np.arange(first - share.start, last - share.start)}
+                    reply = links[share.endpoint].start("rows", asked)
+                    rows = answered({share.endpoint: reply})[share.endpoint].arrays[share.name + ROW_VALUES]
+                    whole = whole if whole.size else np.empty(shape, rows.dtype)
+                    whole[first:last] = rows
+        return whole
