@@ -6,6 +6,10 @@ DISTRIBUTION = "notebook-workbench"
 """What the package is called where packages are installed from; `workbench` belongs to another project there."""
 
 
+RESTART = "then restart the kernel, and JupyterLab if it is running: ipyparallel brings a part of it that needs that"
+"""What to do after `installing("processes")`; JupyterLab's pages say `IPP Extension Server Error` before that."""
+
+
 def installing(*extras: str) -> str:
     """The command that installs what extras of the package need.
 

@@ -537,3 +537,11 @@ def test_the_table_of_ranks_lines_up_and_escapes() -> None:
     assert len({line.index("training") for line in lines[1:]}) == 1 == len({line.index("state") for line in lines[:1]})
     assert "&lt;b&gt;" in table._repr_html_() and "<b>" not in table._repr_html_()
     assert [one.state for one in table.lost(1, "was ended by SIGKILL")] == ["ended with rank 1", "was ended by SIGKILL"]
+
+
+def test_what_a_cluster_needs_is_said_with_what_to_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ipyparallel", None)
+    with pytest.raises(
+        wb.errors.Unavailable, match=r"(?s)\[processes\]'\n  then restart the kernel, and JupyterLab if it is"
+    ):
+        Cluster(2)

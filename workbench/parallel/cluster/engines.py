@@ -23,7 +23,7 @@ from workbench.errors import Unavailable
 from workbench.parallel.cluster.rank_calls import call, message, unpacked
 from workbench.parallel.cluster.rank_errors import RankLost, first_cause, has_failed
 from workbench.parallel.launch.mpiexec import environment, find_launcher
-from workbench.version import installing
+from workbench.version import RESTART, installing
 
 Asked: TypeAlias = Sequence[Any]  # what is to come of every rank
 
@@ -240,6 +240,7 @@ def _ipyparallel() -> Any:
     except ImportError as error:
         raise Unavailable(
             f"a cluster needs ipyparallel and mpi4py, which cannot be loaded: {error}\n  {installing('processes')}"
+            f"\n  {RESTART}"
         ) from error
     return ipyparallel
 

@@ -177,7 +177,7 @@ class Dashboard:
 
 def _what_goes_on(run: Run) -> str:
     if run.finished:
-        return f"The run {run.name!r} has ended; below the picture is what came of it."
+        return f"The run {run.name!r} has ended; the pictures and the words below tell what came of it."
     done = f"step {run.step:,}" + (f" of {run.steps:,}" if run.steps is not None else "")
     if run.state == State.PAUSED:
         return f"The run {run.name!r} was paused then, after {done}; it can go on as long as the kernel lives."
