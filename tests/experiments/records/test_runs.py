@@ -218,6 +218,14 @@ def test_a_run_goes_by_its_name_the_newest_of_several(file: Path) -> None:
         compare("bb", file=file)
 
 
+def test_a_run_of_devices_that_did_not_choose_a_strategy_has_the_default(file: Path) -> None:
+    runs_file = RunsFile(file)
+    for strategy in ({}, {"reduce_strategy": "Reduce"}):
+        runs_file.begin("devices", 3, {"devices": 2, **strategy})
+    assert compare(4, 5, file=file).settings == {"reduce_strategy": ("AllReduce", "Reduce")}
+    assert "AllReduce" in repr(runs(file).filter(name="devices")) and "reduce_strategy" not in runs(file)[1].settings
+
+
 def test_the_best_run_has_the_lowest_or_the_highest_newest_value(file: Path) -> None:
     runs_file = RunsFile(file)
     number = runs_file.begin("nan", 2, {})

@@ -41,6 +41,8 @@ class RecordedRun:
         self.ended: float | None = row["ended"]
         self.error: str | None = row["error"]
         self.settings: dict[str, Any] = row["settings"]
+        if "devices" in self.settings:  # it was recorded only where it was chosen, and was AllReduce elsewhere
+            self.settings.setdefault("reduce_strategy", "AllReduce")
         self.notes: str = row["notes"]
         self.tags: list[str] = row["tags"]
         is_lost = row["ended"] is None and time.time() - row["alive"] > LOST_S
