@@ -6,7 +6,8 @@ const KINDS = { int32: Int32Array, float32: Float32Array, float64: Float64Array,
 export function decode(content, buffers = []) {
   if (Array.isArray(content)) return content.map((part) => decode(part, buffers));
   if (content === null || typeof content !== "object") return content;
-  if (typeof content.$ === "number" && typeof content.dtype === "string") return typed(buffers[content.$], content.dtype);
+  if (typeof content.$ === "number" && typeof content.dtype === "string")
+    return typed(buffers[content.$], content.dtype);
   return Object.fromEntries(Object.entries(content).map(([name, part]) => [name, decode(part, buffers)]));
 }
 

@@ -47,6 +47,23 @@ def test_it_fits_whatever_the_devices_and_the_width(dashboard: Dashboard, device
     assert panel.locator("svg.wb-chart-drawing .wb-line").count() == devices
 
 
+def test_memory_of_one_step_is_a_dot_to_be_seen(dashboard: Dashboard) -> None:
+    """As of a run that is paused when its dashboard is shown: nothing is known of the steps before."""
+    nothing: dict[str, Any] = {"step": [], "bytes": [], "cause": [], "total": 0, "since": 30}
+    known = {"memory": {"step": [30], "bytes": [[61440], [61440]]}, "drops": nothing, "feeds": {"step": [], "rows": []}}
+    devices = {"type": "scopes", "devices": ["rank 0", "rank 1"], "strategy": "AllReduce", "live": [], "totals": []}
+    dashboard.receive(devices | known)
+    drawing = dashboard.page.locator(".wb-scopes svg.wb-chart-drawing")
+    across = drawing.bounding_box()
+    for dot in drawing.locator(".wb-dot").all():
+        x, wide, cap = dot.evaluate(
+            """e => { const style = getComputedStyle(e);
+            return [e.getBBox().x, parseFloat(style.strokeWidth), style.strokeLinecap]; }"""
+        )
+        assert wide >= 5 and cap == "round" and 0.3 < x / across["width"] < 0.7
+    assert drawing.locator(".wb-dot").count() == 2
+
+
 def test_hovering_a_drop_says_how_much_when_and_why(dashboard: Dashboard) -> None:
     panel = show(dashboard, devices=2, steps=400)
     drawing = panel.locator("svg.wb-chart-drawing")

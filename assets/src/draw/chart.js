@@ -23,7 +23,7 @@
 import { crosshair } from "./crosshair.js";
 import { h, s } from "./dom.js";
 import { apart, count, number, ticks } from "./numbers.js";
-import { bandPath, linePath, markPath } from "./paths.js";
+import { bandPath, linePath, lonePath, markPath } from "./paths.js";
 import { extent, gist, held, logTicks, padded, scale } from "./scale.js";
 
 export { swatch } from "./swatch.js";
@@ -84,7 +84,7 @@ function complete(spec) {
 
 function measure(data, width, height) {
   const xs = data.series.filter(({ x }) => x.length).map(({ x }) => [x[0], x[x.length - 1]]);
-  const xRange = data.xRange ?? extent(xs) ?? [0, 1];
+  const xRange = wide(data.xRange ?? extent(xs) ?? [0, 1]);
   const columns = data.series.flatMap(({ y, low, high, raw }) => [y, low, high, raw]).filter(Boolean);
   const dataRange = extent(columns, data.log) ?? (data.log ? [1, 10] : [0, 1]);
   const yRange =
@@ -112,6 +112,9 @@ function measure(data, width, height) {
     isCut: dataRange[0] < yRange[0] || dataRange[1] > yRange[1],
   };
 }
+
+// A single step lies in the middle, not on the axis.
+const wide = ([low, high]) => (low === high ? [low - 1, high + 1] : [low, high]);
 
 // What leaves the frame is cut off by a drawing of its own, which needs no names as clip paths do.
 function framed(drawn, { box, isCut }) {
@@ -154,11 +157,14 @@ function drawLines({ series }, { x, y }) {
   const raw = series
     .filter((one) => one.raw)
     .map((one) => stroke(linePath(one.x, one.raw, x, y), one.color, { opacity: 0.3, "stroke-width": 1 }));
-  return raw.concat(
-    series.map((one) =>
-      stroke(linePath(one.x, one.y, x, y), one.color, { "stroke-dasharray": one.dash, "stroke-width": 1.6 }),
-    ),
+  const lines = series.map((one) =>
+    stroke(linePath(one.x, one.y, x, y), one.color, { "stroke-dasharray": one.dash, "stroke-width": 1.6 }),
   );
+  const dots = series
+    .map((one) => ({ d: lonePath(one.x, one.y, x, y), color: one.color }))
+    .filter(({ d }) => d)
+    .map(({ d, color }) => s("path", { class: "wb-dot", d, stroke: color, "stroke-width": 6 }));
+  return [...raw, ...lines, ...dots];
 }
 
 function drawMarks({ marks, series }, plan) {

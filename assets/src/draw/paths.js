@@ -7,7 +7,7 @@ const half = (value) => Math.round(value * 2) / 2;
 const WRITTEN = Array.from({ length: 4096 }, (_, i) => String(i / 2));
 const text = (halves) => WRITTEN[halves] ?? String(halves / 2);
 
-// A line that breaks where a value has no place. A lone point becomes a dot (round line caps).
+// A line that breaks where a value has no place.
 export function linePath(xs, ys, x, y) {
   let path = "";
   let open = false;
@@ -26,6 +26,17 @@ export function linePath(xs, ys, x, y) {
     lastX = px;
     lastY = py;
   }
+  return path;
+}
+
+// The points of a line that have no neighbour, which draws nothing of them: dots, where line caps are round.
+export function lonePath(xs, ys, x, y) {
+  const px = (i) => Math.round(x(xs[i]) * 2);
+  const py = (i) => Math.round(y(ys[i]) * 2);
+  const isThere = (i) => i >= 0 && i < xs.length && Number.isFinite(py(i));
+  let path = "";
+  for (let i = 0; i < xs.length; i++)
+    if (isThere(i) && !isThere(i - 1) && !isThere(i + 1)) path += `M${text(px(i))} ${text(py(i))}h0`;
   return path;
 }
 

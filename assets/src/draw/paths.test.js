@@ -1,12 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { operations } from "../../fixtures/operations.js";
-import { bandPath, linePath, markPath } from "./paths.js";
+import { bandPath, linePath, lonePath, markPath } from "./paths.js";
 
 const same = (value) => value;
 
 test("a line breaks at NaN and goes on behind it", () => {
   assert.equal(linePath([0, 1, 2, 3, 4], [5, 6, NaN, 7, 8], same, same), "M0 5h0L1 6M3 7h0L4 8");
+});
+
+test("a point without neighbours is a dot, for a line has no length there", () => {
+  assert.equal(lonePath([30], [60], same, same), "M30 60h0");
+  assert.equal(lonePath([0, 1, 2, 3, 4, 5], [5, 6, NaN, 7, NaN, 8], same, same), "M3 7h0M5 8h0");
+  assert.equal(lonePath([0, 1], [5, 6], same, same) + lonePath([], [], same, same), "");
 });
 
 test("points on the same half pixel are drawn once", () => {
