@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.errors import InvalidType, ShapeError
+from workbench.errors import InvalidType, ShapeError, Unimplemented
 from workbench.framework.op.infix import Infix
 from workbench.framework.values.spec import normalize_axis
 
@@ -35,11 +35,15 @@ def one_int(what: str, value: Any) -> int:
 
     Raises:
         InvalidType: it is a tensor of a Program, whose shapes and axes are fixed when it is built, or no integer.
+        Unimplemented: it is a tensor of a function that is being recorded, which has no value yet.
     """
     if isinstance(value, Infix) and not has_value(value):
         raise InvalidType(f"{what} takes an int, got a tensor; shapes and axes are fixed when a program is built")
     try:
         return operator.index(value)
+    except Unimplemented as error:
+        error.add_note(f"{what} takes an int; where the sizes of x are known, x.shape has them as ints")
+        raise
     except TypeError:
         raise InvalidType(f"{what} takes an int, got {type(value).__name__} {value!r}") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, NoReturn, Protocol
 
 from workbench.dygraph.kinds import kind_like
@@ -11,7 +11,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import Unimplemented
 from workbench.framework.current import Current
 from workbench.framework.program.variable import Variable
-from workbench.framework.site import caller
+from workbench.framework.site import caller, is_ours
 
 _FOR_VALUES = (
     "for a branch or a loop that follows values use static.nn.cond or static.nn.while_loop; to look at a value have "
@@ -200,9 +200,17 @@ class CapturedTensor(Tensor):
         raise BranchOnValue(message, asking.f_code, asking.f_lasti)
 
     def __repr__(self) -> str:
-        if self._recorder.is_open:
-            self._refuse("the value of a tensor is printed here")
+        self._require_ours(sys._getframe(1))
         return f"CapturedTensor({self.name}: {self.kind.spec})"
+
+    def __format__(self, how: str) -> str:
+        self._require_ours(sys._getframe(1))
+        return super().__format__(how)
+
+    def _require_ours(self, asking: FrameType) -> None:
+        """Only messages of workbench's own say what stands for a tensor."""
+        if self._recorder.is_open and not is_ours(asking.f_code.co_filename):
+            self._refuse("the value of a tensor is printed here")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         self._refuse("a tensor is copied deeply here")
