@@ -107,15 +107,19 @@ def in_dynamic_mode(row: Row) -> Result:
     return Result([y.numpy() for y in outputs], gradients, values)
 
 
-def in_static_mode(row: Row) -> Result:
+def declared(row: Row, x: np.ndarray) -> list[int | None]:
+    """The shape a program is built for: the batch is not known."""
+    return list(x.shape) if row.known or not x.shape else [None, *x.shape[1:]]
+
+
+def in_static_mode(row: Row, declare: Callable[[Row, np.ndarray], list[int | None]] = declared) -> Result:
     arrays = row.arrays()
     scope = wb.static.Scope()
     with program() as (main, startup), wb.static.scope_guard(scope):
         layer = row.layer()
         feeds = []
         for i, x in enumerate(arrays):
-            dims = list(x.shape) if row.known or not x.shape else [None, *x.shape[1:]]
-            feeds.append(wb.static.data(f"input_{i}", dims, str(x.dtype)))
+            feeds.append(wb.static.data(f"input_{i}", declare(row, x), str(x.dtype)))
             feeds[-1].stop_gradient = x.dtype != np.float32
         outputs = flat(row.call(layer, *feeds))
         parameters = {name: p for name, p in layer.named_parameters() if not p.stop_gradient}

@@ -13,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.layers import row as rows
 from tests.layers.row import Row
+from workbench.errors import EnforceNotMet
 from workbench.layers.layer import Layer
 
 FILES = sorted(path.stem for path in (Path(__file__).parent / "rows").glob("*.py"))
@@ -93,6 +94,21 @@ def test_a_program_computes_the_same(name: str) -> None:
     assert in_program.values.keys() == computed.values.keys()
     for key, want in computed.values.items():
         np.testing.assert_allclose(in_program.values[key], want, rtol=1e-6, atol=1e-7, err_msg=key)
+
+
+@over_rows
+def test_sizes_that_only_the_run_knows_are_refused_or_change_nothing(name: str) -> None:
+    """A size of -1 must not be counted with, as it once was in smoothed labels and margins."""
+    row = ROWS[name]
+    try:
+        in_program = rows.in_static_mode(row, lambda row, x: [None] * x.ndim)
+    except EnforceNotMet:
+        assert any(x.ndim > 1 for x in row.arrays()) or row.known  # more than the batch has to be known
+        return
+    for got, want in zip(in_program.outputs, at_once(name).outputs, strict=True):
+        np.testing.assert_allclose(got.reshape(want.shape), want, rtol=1e-4, atol=1e-5)
+    for key, want in at_once(name).gradients.items():
+        np.testing.assert_allclose(in_program.gradients[key], want, rtol=1e-3, atol=1e-4, err_msg=str(key))
 
 
 PLAIN = [name for name, row in ROWS.items() if row.call.__module__ == rows.__name__]

@@ -9,9 +9,8 @@ from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text
 from workbench.ops.index_range import require_in_range
-from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.assign import detach
-from workbench.ops.tensor.creation import ones_like
+from workbench.ops.tensor.shape import length_of
 
 IGNORE_INDEX = -100
 
@@ -164,7 +163,4 @@ def label_smooth(label: Any, prior_dist: Any = None, epsilon: float = 0.1, name:
     kept = label * (1.0 - epsilon)
     if prior_dist is not None:
         return kept + detach(prior_dist) * epsilon
-    if label.shape[-1] >= 0:
-        return kept + epsilon / label.shape[-1]
-    classes = reduce_sum(ones_like(label), axis=-1, keepdim=True)  # known when it runs
-    return kept + epsilon / classes
+    return kept + epsilon / length_of(label, -1)

@@ -15,6 +15,7 @@ from workbench.ops.math.compare import where
 from workbench.ops.math.products.matmul import matmul
 from workbench.ops.random.dropout import dropout
 from workbench.ops.tensor.assign import constant_of
+from workbench.ops.tensor.shape import length_of
 from workbench.ops.tensor.transpose import transpose
 
 MASKED = -1e9  # what a position that must not be looked at is worth before the softmax
@@ -54,7 +55,9 @@ def scaled_dot_product_attention(
     if len(query.shape) != 4:
         raise ShapeError("attention takes heads", "[batch, length, heads, d]", shape_text(query.shape))
     q, k, v = (transpose(t, [0, 2, 1, 3]) for t in (query, key, value))
-    scores = matmul(q * (1.0 / math.sqrt(query.shape[-1])), k, transpose_y=True)
+    size = length_of(query, -1)
+    factor = 1.0 / math.sqrt(size) if isinstance(size, int) else size**-0.5
+    scores = matmul(q * factor, k, transpose_y=True)
     if is_causal:
         scores = scores + _causal(scores)
     if attn_mask is not None:

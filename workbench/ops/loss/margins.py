@@ -18,7 +18,7 @@ from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import sqrt
 from workbench.ops.nn.activation import log_sigmoid
 from workbench.ops.nn.piecewise import relu
-from workbench.ops.tensor.shape import unsqueeze
+from workbench.ops.tensor.shape import length_of, unsqueeze
 
 TINY = 1e-11  # keeps the length of a zero vector above 0
 
@@ -157,7 +157,7 @@ def multi_margin_loss(
         got = f"{shape_text(input.shape)} and {shape_text(label.shape)}"
         raise ShapeError("multi_margin_loss takes a label per row of scores", "[N, C] and [N]", got)
     apart = margin - pick_label(input, label, axis=1) + input
-    own = float(margin) ** p / input.shape[1]  # what class y itself puts into the mean
+    own = float(margin) ** p / length_of(input, 1)  # what class y itself puts into the mean
     if weight is None:
         return reduced(mean(_power(relu(apart), p), axis=1) - own, reduction, name)
     factor = LOOKUP_TABLE(unsqueeze(weight, -1), label)

@@ -315,6 +315,14 @@ def shape(input: Any) -> Any:
     return SHAPE(input)
 
 
+def length_of(x: Any, axis: int) -> Any:
+    """How long a dimension of `x` is: an int; where only the run knows, a tensor `[1]` in the dtype of `x`."""
+    if x.shape[axis] >= 0:
+        return int(x.shape[axis])
+    place = normalize_axis(axis, len(x.shape))
+    return SHAPE(x)[place : place + 1].astype(x.dtype)
+
+
 @op(
     "size",
     "Input -> Out",
