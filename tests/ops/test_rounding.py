@@ -69,7 +69,37 @@ PRODUCTS = {
     ),
     "linear": Sum(F.linear, einsum("mk,kn->mn"), [(16, K), (K, 16)]),
 }  # fmt: skip
-SUMS: dict[str, Sum] = PRODUCTS
+
+N = 1 << 15
+REDUCTIONS = {
+    "sum of all": Sum(wb.sum, lambda x: x.sum(), [(4 * N,)], 4 * N),
+    "sum of columns": Sum(lambda x: wb.sum(x, axis=0), lambda x: x.sum(0), [(N + 7, 5)], N),
+    "sum of rows": Sum(lambda x: wb.sum(x, axis=1), lambda x: x.sum(1), [(5, N)], N),
+    "sum in the middle": Sum(lambda x: wb.sum(x, axis=1), lambda x: x.sum(1), [(3, N, 5)], N),
+    "sum of two axes": Sum(lambda x: wb.sum(x, axis=[0, 2]), lambda x: x.sum((0, 2)), [(N, 3, 4)], 4 * N),
+    "sum of what is turned": Sum(  # the tape keeps NumPy's call for it, which is one chain
+        lambda x: wb.sum(x.transpose([1, 0]), axis=1), lambda x: x.sum(0), [(N, 5)], N,
+        ways=("dynamic", "calls", "reference"),
+    ),
+    "mean of all": Sum(wb.mean, lambda x: x.mean(), [(4 * N,)], 4 * N),
+    "mean of columns": Sum(lambda x: wb.mean(x, axis=0), lambda x: x.mean(0), [(N, 5)], N),
+    "gradient of a bias": Sum(lambda x, b: x + b, lambda x, b, g: g.sum(0), [(N, 8), (8,), (N, 8)], N, slope=1),
+    "gradient of a bias of channels": Sum(
+        lambda x, b: x + b, lambda x, b, g: g.sum((0, 2), keepdims=True), [(256, 3, 64), (1, 3, 1), (256, 3, 64)], N,
+        slope=1,
+    ),
+    "gradient of what is expanded": Sum(
+        lambda b: wb.expand(b, [N, 3]), lambda b, g: g.sum(0), [(3,), (N, 3)], N, slope=0
+    ),
+    "gradient of what is tiled": Sum(
+        lambda b: wb.tile(b, [N, 1]), lambda b, g: g.sum(0, keepdims=True), [(1, 3), (N, 3)], N, slope=0
+    ),
+    "gradient of the bias of layer_norm": Sum(
+        lambda x, w, b: F.layer_norm(x, [8], w, b), lambda x, w, b, g: g.sum(0), [(N, 8), (8,), (8,), (N, 8)], N,
+        slope=2,
+    ),
+}  # fmt: skip
+SUMS = PRODUCTS | REDUCTIONS
 
 KINDS: dict[str, Callable[..., np.ndarray]] = {
     "positive": lambda rng, shape: rng.random(shape),

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.framework.values.sums import add_up_into, chained_axis
+
 Calls = list[Callable[[], Any]]
 Scratch = Callable[[Sequence[int], Any], np.ndarray]
 
@@ -77,6 +79,8 @@ def reduced(
         None if NumPy would take another order of the elements because of the layout of `out`.
     """
     axes = tuple(axes)
+    if ufunc is np.add and chained_axis(x, axes) is not None:
+        return partial(add_up_into, x, axes, out)
     if axes == tuple(range(x.ndim)) and not keepdims:
         return partial(ufunc.reduce, x, None, out.dtype, out.reshape(()))
     kept = tuple(1 if i in axes else d for i, d in enumerate(x.shape))

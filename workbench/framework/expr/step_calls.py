@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from workbench.framework.values.sums import add_up_into, chained_axis
+
 Array = np.ndarray[Any, Any]
 Calls = list[Callable[[], Any]]
 Scratch = Callable[[tuple[int, ...], Any], Array]
@@ -66,6 +68,8 @@ def copy_calls(source: Array, out: Array) -> Calls:
 def sum_calls(source: Array, axes: tuple[int, ...], out: Array) -> Calls:
     """The sum over `axes` of a contiguous array into a contiguous one of a shape with 1s there, or without them."""
     kept = tuple(d for i, d in enumerate(source.shape) if i not in axes)
+    if chained_axis(source, axes) is not None:
+        return [partial(add_up_into, source, axes, out)]
     return [partial(np.add.reduce, source, axes, None, out.reshape(kept))]
 
 

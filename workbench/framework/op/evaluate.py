@@ -15,6 +15,7 @@ from workbench.framework.op.infix import Infix
 from workbench.framework.op.record import Op
 from workbench.framework.values.dtype import DType, as_dtype
 from workbench.framework.values.random import RandomStream
+from workbench.framework.values.sums import add_up
 
 
 class EvaluatedArray(Infix):
@@ -104,4 +105,4 @@ def reduce_to(xp: Any, g: Any, shape: Sequence[int]) -> Any:
         return g
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, d in enumerate(shape) if d == 1 and g.shape[i + extra] != 1)
-    return g.sum(axis=axes).reshape(shape) if axes else g.reshape(shape)
+    return add_up(g, axes).reshape(shape) if axes else g.reshape(shape)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.framework.values.sums import add_up_into
 from workbench.ops.bound import Calls, Scratch, averaged, copied, is_plain, number, or_scratch, reduced
 from workbench.ops.nn.channels import other_axes, per_channel, uses_given_statistics
 
@@ -83,10 +84,10 @@ def bind_layer_norm_grad(
     if g_scale is not None:
         calls += [
             partial(np.multiply, g, normal, product),
-            partial(np.add.reduce, product, 0, None, g_scale.reshape(-1)),
+            partial(add_up_into, product, (0,), g_scale),
         ]
     if g_bias is not None:
-        calls.append(partial(np.add.reduce, g, 0, None, g_bias.reshape(-1)))
+        calls.append(partial(add_up_into, g, (0,), g_bias))
     if g_x is None:
         return calls
     if scale is not None:

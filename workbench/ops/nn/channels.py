@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.framework.values.sums import add_up
 from workbench.ops.precision import rounded, wide
 
 
@@ -54,7 +55,7 @@ def normalised(x: Any, mean: Any, inverse: Any, columns: Sequence[int]) -> Any:
 
 def gradient_sums(g: Any, normal: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     """The sums over channels of g and of g * normal: the gradients of bias and scale."""
-    return g.sum(axis=axes), (g * normal).sum(axis=axes)
+    return add_up(g, axes), add_up(g * normal, axes)
 
 
 def input_gradient(

@@ -16,6 +16,7 @@ from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost
 from workbench.framework.values.spec import Shape, Spec, merge_dim, require_float, same_dim, shape_text, size_of
+from workbench.framework.values.sums import add_up
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.nn.bound_norms import bind_batch_norm, bind_batch_norm_grad, bind_layer_norm, bind_layer_norm_grad
@@ -294,8 +295,8 @@ def _layer_norm_back(
     g = wide(g_y).reshape(rows)
     inverse = (1 / xp.sqrt(row_variance + epsilon))[:, None]
     normal = (wide(x).reshape(rows) - row_mean[:, None]) * inverse
-    g_scale = None if scale is None else rounded((g * normal).sum(axis=0).reshape(scale.shape), scale)
-    g_bias = None if bias is None else rounded(g.sum(axis=0).reshape(bias.shape), bias)
+    g_scale = None if scale is None else rounded(add_up(g * normal, (0,)).reshape(scale.shape), scale)
+    g_bias = None if bias is None else rounded(add_up(g, (0,)).reshape(bias.shape), bias)
     g_normal = g if scale is None else g * wide(scale).reshape(1, -1)
     along = (g_normal * normal).mean(axis=1, keepdims=True)
     g_x = g_normal - g_normal.mean(axis=1, keepdims=True)

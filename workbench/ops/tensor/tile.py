@@ -9,6 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import find_op
 from workbench.framework.values.spec import Shape, Spec, broadcast_shapes, same_dim, shape_text
+from workbench.framework.values.sums import add_up
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import RESHAPE, RESHAPE_LIKE, flatten
@@ -48,7 +49,7 @@ def _tile_rule(g: Any, out: Any, x: Any, repeat_times: list[int]) -> Any:
 def _tile_grad(xp: Any, x: Any, g: Any, wanted: Any, repeat_times: list[int]) -> Any:
     dims, times = _widened(x.shape, repeat_times)
     both = [n for pair in zip(times, dims, strict=True) for n in pair]
-    return rounded(wide(g).reshape(both).sum(axis=tuple(range(0, len(both), 2))), x).reshape(x.shape)
+    return rounded(add_up(wide(g).reshape(both), tuple(range(0, len(both), 2))), x).reshape(x.shape)
 
 
 @op(

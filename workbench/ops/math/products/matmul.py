@@ -15,6 +15,7 @@ from workbench.framework.op.record import Cost
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
+from workbench.framework.values.sums import add_up
 from workbench.ops.math.products.bound_products import (
     bind_matmul,
     bind_matmul_grad,
@@ -257,7 +258,7 @@ def _lowered(product: Any, shape: Any, like: Any, trans: bool) -> Any:
     extra = product.ndim - len(shape)
     axes = tuple(i for i in range(product.ndim) if i < extra or (shape[i - extra] == 1 and product.shape[i] != 1))
     if axes:
-        product = product.sum(axis=axes).reshape(shape)
+        product = add_up(product, axes).reshape(shape)
     if trans and like.ndim > 1:
         product = product.swapaxes(-1, -2)
     return rounded(product.reshape(like.shape), like)

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.framework.values.dtype import HALVES, as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
+from workbench.framework.values.sums import BLOCK, add_up
 from workbench.ops.bound import Calls, Scratch, copied, is_wide, number, reduced, seen_as
 
 WIDE = ("float32", "float64")  # dtypes whose sums are taken in themselves
@@ -25,11 +26,18 @@ def _axes(rank: int, dim: Sequence[int], reduce_all: bool) -> tuple[int, ...]:
 def _reduction(x: Spec, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Callable[..., Any]:
     """The sum of floats in their own precision over some axes, as `array.sum` gives it."""
     axes = _axes(len(x.shape), dim, reduce_all)
-    reduce: Any = np.add.reduce
+    reduce: Any = add_up if _may_be_chained(x, axes) else np.add.reduce
     one = () if zero_dim else (1,)
     if keep_dim or len(axes) < len(x.shape):
+        if reduce is add_up:
+            return lambda array: add_up(array, axes, keep_dim)
         return lambda array: reduce(array, axes, None, None, keep_dim)
     return lambda array: np.asarray(reduce(array, axes)).reshape(one)
+
+
+def _may_be_chained(x: Spec, axes: Sequence[int]) -> bool:
+    """Whether `add_up` differs from NumPy's sum for some array like this."""
+    return any(x.shape[a] >= 2 * BLOCK for a in axes)
 
 
 def prepare_sum(x: Spec, out_dtype: str, **where: Any) -> Callable[..., Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from workbench.framework.op.declare import op
@@ -16,6 +17,7 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import Shape, Spec, require_float
+from workbench.framework.values.sums import add_up
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.math.reductions.bound_sums import (
     bind_mean,
@@ -118,6 +120,12 @@ def _spread_back(average: bool) -> Callable[..., Any]:
 # Sums and means
 
 
+def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """In the dtype of `x`."""
+    is_float = as_dtype(x.dtype).is_float
+    return add_up(x, axis, keepdims) if is_float else x.sum(dtype=x.dtype, axis=axis, keepdims=keepdims)
+
+
 def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     return infer_reduced(x, **attrs).with_dtype(as_dtype(out_dtype) if out_dtype else x.dtype)
 
@@ -141,7 +149,7 @@ def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
     """The sum over `dim`; `out_dtype` "" is the dtype of X."""
     target = as_dtype(out_dtype).numpy if out_dtype else x.dtype
     total = wide(x) if x.dtype == target else wide(x.astype(target))
-    out = reduce_with(x, lambda **axes: total.sum(dtype=total.dtype, **axes), **where)
+    out = reduce_with(x, partial(_sum, total), **where)
     return out.astype(target, copy=False)
 
 
@@ -162,7 +170,7 @@ def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
 )
 def REDUCE_MEAN(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
     """The mean over `dim`."""
-    total = reduce_with(x, wide(x).sum, dim, keep_dim, reduce_all, zero_dim)
+    total = reduce_with(x, partial(_sum, wide(x)), dim, keep_dim, reduce_all, zero_dim)
     count = math.prod(x.shape[i] for i in reduced_axes(x.ndim, dim, reduce_all))
     return rounded(total / (count or math.nan), x)
 
