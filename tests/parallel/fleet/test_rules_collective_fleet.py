@@ -192,7 +192,7 @@ def test_f5_one_trainer_has_one_communicator() -> None:
 
 
 def test_f5_nccl2_tells_the_strategy_who_trains() -> None:
-    given = strategy()
+    given = strategy(mode="nccl2", collective_mode="nccl2")  # as programs of Paddle write it
     collective = one_of_two(1)
     collective.distributed_optimizer(fluid.optimizer.SGD(0.1), given).minimize(model()[1])
     assert (given.num_trainers, given.trainer_id, list(given.trainers_endpoints)) == (2, 1, TWO)

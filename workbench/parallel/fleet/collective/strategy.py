@@ -59,9 +59,9 @@ class CollectiveStrategy(BuildStrategy):
     )
     collective_mode = Option(
         None,
-        optional(word("grad_allreduce", "local_sgd", "single_process_multi_thread")),
+        optional(word("grad_allreduce", "local_sgd", "single_process_multi_thread", "nccl2")),
         "graph",
-        "What the operators in the program exchange: gradients, or parameters after every step",
+        "What the operators in the program exchange: gradients, or parameters after every step; 'nccl2' is as None",
         exempt=True,
     )
     use_local_sgd = Option(
