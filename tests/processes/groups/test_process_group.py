@@ -257,3 +257,39 @@ def test_behind_a_fence_machines_see_what_each_other_has_published() -> None:
         FLAGS_nodes_of_ranks="0,1",
     )
     assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
+def test_messages_that_are_longer_than_one_of_mpi_travel_in_pieces() -> None:
+    job = run_ranks(
+        """
+        import numpy as np
+        from workbench.errors import InvalidArgument
+        from workbench.runtime.comm.mpi.exchange import messages
+        from workbench.runtime.comm.mpi.world import world
+
+        messages.PIECE_BYTES = 1000
+        group = world()
+        for number, size in enumerate((0, 1, 249, 250, 251, 2000, 7777)):
+            expected = np.arange(size, dtype=np.float32)
+            if group.rank == 0:
+                group.send(expected, 1, number).wait()
+                continue
+            out = np.full(size, -1, np.float32)
+            group.receive(out, 0, number).wait()
+            assert np.array_equal(out, expected), size
+        if group.rank == 0:  # what does not fit is taken whole, and the next one comes right
+            works = [group.send(np.ones(3000), 1), group.send(np.full(5, 2.0), 1)]
+            [work.wait() for work in works]
+        else:
+            try:
+                group.receive(np.zeros(4), 0).wait()
+                raise SystemExit("taken")
+            except InvalidArgument as error:
+                assert "float64[3000]" in str(error), error
+            out = np.zeros(5)
+            group.receive(out, 0).wait()
+            assert set(out) == {2.0}
+        print("done")
+        """
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)

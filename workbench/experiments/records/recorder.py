@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from workbench import events
 from workbench.errors import NotFound
@@ -48,7 +48,8 @@ class Record:
     """
 
     def __init__(self, run: Run, file: RunsFile, settings: Mapping[str, Any]) -> None:
-        self.run, self.file = run, file
+        self._run, self.file = ref(run), file
+        self._kept: Run | None = run
         self.trouble: str | None = None
         self.complete = False
         self.drops: deque[events.ScopeDrop] = deque(maxlen=_DROPS)
@@ -64,6 +65,13 @@ class Record:
         self._begun = time.strftime("%H:%M:%S")
         self._attempts = self._ends = 0  # attempts to write: begun, ended
         self._writer = _writer_of(file)
+
+    @property
+    def run(self) -> Run:
+        """The run, which lives until all of it is in the file, and then as long as somebody else has it."""
+        run = self._run()
+        assert run is not None
+        return run
 
     @property
     def number(self) -> int | None:
@@ -122,12 +130,13 @@ class Record:
         try:
             is_whole = self._add()
             self._describe()
-            self.complete = is_whole
+            if is_whole:
+                self._finish()
         except FileReplaced:
             self._write_anew()
         except NotFound:
-            self.complete = True
             tell_anyway(f"{self._title()} was deleted from {self.file.path} and is not recorded any more")
+            self._finish()
 
     def _begin(self) -> None:
         self._entry, self._is_described = self.file.begin(self.run.name, self.run.steps, self._settings), False
@@ -158,13 +167,18 @@ class Record:
         self._checkpoints = checkpoints
         return ended and not self._new_numbers()
 
+    def _finish(self) -> None:
+        """Nothing more is to come: nothing here keeps the run, and what it was trained with, in memory any more."""
+        self.complete, self._kept = True, None
+
     def _write_anew(self) -> None:
         self._entry, self._last, self._written, self._checkpoints = None, None, {}, []
         self._nan_written = False
         self._begin()
         is_whole = self._add()
         self._describe()
-        self.complete = is_whole
+        if is_whole:
+            self._finish()
         tell_anyway(
             f"{self.file.path} was removed or replaced while {self._title()} was recorded in it; the run is written "
             "anew, without its events so far; other runs that were in the file are lost"

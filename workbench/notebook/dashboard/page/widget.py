@@ -27,8 +27,9 @@ class Page(anywidget.AnyWidget):
         still: what stands beside it.
     """
 
-    _esm = _ASSETS / "dashboard.js"
-    _css = _ASSETS / "dashboard.css"
+    # As texts: anywidget watches files, and what is told of their changes keeps every page, with its run, in memory.
+    _esm = (_ASSETS / "dashboard.js").read_text("utf-8")
+    _css = (_ASSETS / "dashboard.css").read_text("utf-8")
     _hides = traitlets.Unicode().tag(sync=True)  # a style sheet for the time that the page is there
 
     def __init__(self, take: Callable[[Message, Sequence[memoryview]], None]) -> None:
@@ -43,7 +44,9 @@ class Page(anywidget.AnyWidget):
         """Remove all views, and listen no more."""
         if self._line is not None and self.comm is not None:
             self._line.disconnect(self.comm.comm_id)
+        layout: Any = self.layout
         super().close()
+        layout.close()  # a widget of its own, which stays otherwise
 
     def post(self, message: Message) -> None:
         """Send a message to all views."""

@@ -16,6 +16,7 @@ from workbench.runtime.comm.request import form, refusal
 from workbench.runtime.undisturbed import Call, in_one_call
 
 _HEAD_BYTES = 128  # bytes that follow, then shape and dtype in words
+PIECE_BYTES = 1 << 30  # one message of MPI has less than 2 GiB: larger arrays travel in pieces, which come in order
 
 
 class Messages:
@@ -35,7 +36,8 @@ class Messages:
         head[:8].view(np.int64)[0] = array.nbytes
         head[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        requests = [self._comm.Isend(head, to, 2 * tag), self._comm.Isend(data, to, 2 * tag + 1)]
+        requests = [self._comm.Isend(head, to, 2 * tag)]
+        requests += [self._comm.Isend(piece, to, 2 * tag + 1) for piece in _pieces(data)]
         return Receipt(self._channel, title, to, requests, (head, data), [])
 
     def receive(self, out: np.ndarray, source: int, tag: int, title: str) -> Receipt:
@@ -45,19 +47,24 @@ class Messages:
         expected = form(out.shape, out.dtype)
         data = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
 
-        def receive_rest() -> Call:
-            """What receives the array behind the head."""
+        def receive_rest() -> list[Call]:
+            """What receives the array behind the head, a call for each piece."""
             came = head[8:].tobytes().rstrip(b"\0").decode("utf-8", "replace")
             into = data.reshape(-1).view(np.uint8)
             if came != expected:
                 receipt.refused = InvalidArgument(refusal(title, "what came does not fit", expected, came))
                 into = receipt.dropped = np.empty(int(head[:8].view(np.int64)[0]), np.uint8)
-            return partial(self._comm.Irecv, into, source, 2 * tag + 1)
+            return [partial(self._comm.Irecv, piece, source, 2 * tag + 1) for piece in _pieces(into)]
 
         receipt = Receipt(self._channel, title, source, [request], (head, data), [receive_rest])
         if data is not out:
             receipt.whenever_done = lambda: out.__setitem__(..., data)
         return receipt
+
+
+def _pieces(data: np.ndarray) -> list[np.ndarray]:
+    """Bytes as messages carry them; one piece of none."""
+    return [data[at : at + PIECE_BYTES] for at in range(0, max(len(data), 1), PIECE_BYTES)]
 
 
 class Receipt(Handle):
@@ -78,7 +85,7 @@ class Receipt(Handle):
         other: int,
         requests: list[Any],
         kept: tuple[np.ndarray, ...],
-        rest: list[Callable[[], Call]],
+        rest: list[Callable[[], list[Call]]],
     ) -> None:
         self._channel, self._title, self._other = channel, title, other
         self._requests, self._kept, self._rest = requests, kept, rest
@@ -103,7 +110,7 @@ class Receipt(Handle):
                 self._finished = True
             else:
                 begin = self._rest[0]()  # in one call: begun twice, it would take the next message as well
-                in_one_call((partial(self._requests.extend, map(call, [begin])), self._rest.clear))
+                in_one_call((partial(self._requests.extend, map(call, begin)), self._rest.clear))
         return True
 
     def wait(self, timeout: float | None = None) -> None:
