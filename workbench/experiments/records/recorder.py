@@ -177,12 +177,12 @@ class Record:
         self._begin()
         is_whole = self._add()
         self._describe()
-        if is_whole:
-            self._finish()
         tell_anyway(
             f"{self.file.path} was removed or replaced while {self._title()} was recorded in it; the run is written "
             "anew, without its events so far; other runs that were in the file are lost"
         )
+        if is_whole:
+            self._finish()
 
     def _is_due(self, progress: RunProgress) -> bool:
         if self._last is None:
