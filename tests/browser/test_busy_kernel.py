@@ -145,6 +145,16 @@ def busy(page: Busy) -> Iterator[Busy]:
     page.button("Run", "false").wait_for()  # the page has heard of it, too
 
 
+def test_outputs_that_are_scrolled_leave_a_dashboard_most_of_the_window(page: Busy) -> None:
+    scroll = "on => { notebookPanel().content.widgets[2].outputsScrolled = on; }"
+    box = "document.querySelector('.jp-Cell-outputArea:has(.wb-dashboard)').clientHeight / innerHeight"
+    page.page.evaluate(scroll, True)
+    page.page.wait_for_function("document.querySelector('.jp-mod-outputsScrolled .wb-dashboard') !== null")
+    share = page.page.evaluate(box)
+    page.page.evaluate(scroll, False)
+    assert 0.6 < share <= 0.9
+
+
 def test_buttons_while_a_cell_waits_for_the_run(busy: Busy) -> None:
     busy.begin_run()
     clicked = {}
