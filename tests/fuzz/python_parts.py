@@ -38,7 +38,7 @@ PARTS: dict[str, Part] = {
             (_OPTION, "hard.min = -{n}"),
         ),
     ),
-    "Softmax": Part("y = y + soft(y * 0.1)", "soft = wb.nn.Softmax()", ((_OPTION, "soft._axis = {n} % 2"),)),
+    "Softmax": Part("y = y + soft(y * 0.01)", "soft = wb.nn.Softmax()", ((_OPTION, "soft._axis = {n} % 2"),)),
     "Conv2D": Part(
         "y = y + conv(y.reshape([2, 1, 2, 2])).sum()",
         "wb.seed(1)\nconv = wb.nn.Conv2D(1, 2, 2, padding=2)",
@@ -110,7 +110,7 @@ PARTS: dict[str, Part] = {
         ("old.weight", "old._mean"),
     ),
     "recurrent cell": Part(
-        "y = y + cell(y)[0]",
+        "y = y + cell(y * 0.01)[0]",
         "wb.seed(3)\ncell = wb.nn.SimpleRNNCell(4, 4)",
         (
             (_OPTION, "cell.activation = 'relu'"),
@@ -120,21 +120,21 @@ PARTS: dict[str, Part] = {
     ),
     "Sequential": Part(
         "y = chain(y)",
-        "wb.seed(4)\nchain = wb.nn.Sequential(wb.nn.Linear(4, 4), wb.nn.Tanh())",
+        "wb.seed(4)\nchain = wb.nn.Sequential(wb.nn.Linear(4, 4), wb.nn.LeakyReLU(0.25))",
         (
             ("layer added", "chain.add_sublayer('more{n}', wb.nn.LeakyReLU({n} / 8))"),
             ("layer replaced", "chain[1] = wb.nn.LeakyReLU({n} / 8)"),
             ("layer deleted", "del chain[1]"),
-            ("layer put back", "chain._sub_layers['1'] = wb.nn.Sigmoid()"),
+            ("layer put back", "chain._sub_layers['1'] = wb.nn.ReLU()"),
         ),
         ("chain[0].weight",),
     ),
     "list of layers": Part(
         "for each in stack:\n    y = each(y)",
-        "stack = wb.nn.LayerList([wb.nn.Tanh(), wb.nn.LeakyReLU(0.5)])",
+        "stack = wb.nn.LayerList([wb.nn.ReLU6(), wb.nn.LeakyReLU(0.5)])",
         (
             ("layer added", "stack.append(wb.nn.LeakyReLU({n} / 8))"),
-            ("layer replaced", "stack[0] = wb.nn.Sigmoid()"),
+            ("layer replaced", "stack[0] = wb.nn.ReLU()"),
             ("layer added", "stack.insert(0, wb.nn.LeakyReLU({n} / 8))"),
         ),
     ),
@@ -158,7 +158,7 @@ PARTS: dict[str, Part] = {
             "        super().__init__()\n"
             "        self.scale = 1.5\n"
             "        self.options = {'power': 1}\n"
-            "        self.inner = wb.nn.Tanh()\n"
+            "        self.inner = wb.nn.LeakyReLU(0.25)\n"
             "\n"
             "    def forward(self, x):\n"
             "        return super().forward(self.inner(x)) * self.scale * self.options['power']\n"

@@ -129,9 +129,14 @@ def has_halves(dtypes: Iterable[Any]) -> bool:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The dtype both operands of an infix operator are brought to: the wider one, floats before integers."""
+    """The dtype both operands of an infix operator are brought to: the wider one, floats before integers.
+
+    Of float16 and bfloat16 neither holds the other one: both are brought to float32.
+    """
     if a is b:
         return a
+    if {a, b} == {float16, bfloat16}:
+        return float32
     if a.is_float != b.is_float:
         return a if a.is_float else b
     return as_dtype(np.result_type(a.numpy, b.numpy))

@@ -15,8 +15,8 @@ from workbench.optimizer.regularizer import WeightDecayRegularizer
 
 
 def is_layer(value: Any) -> bool:
-    """Whether a value is a layer."""
-    return hasattr(value, "_sub_layers") and hasattr(type(value), "forward")
+    """Whether a value is a layer, by its class: `__getattr__` of users need not answer for any name."""
+    return hasattr(type(value), "sublayers") and hasattr(type(value), "forward")
 
 
 def first_argument(function: Any, value: Any) -> dict[str, Any]:
