@@ -1,4 +1,4 @@
-"""Whoever judges histories of random Python tells what stays old, and which errors are clear. See `fuzz.captures`."""
+"""Five hundred histories of random Python: a recorded step does what dynamic mode does. More: `fuzz.captures`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.captures import run_all
 from tests.fuzz.histories import CAPTURED, DYNAMIC, LEFT_OUT, Judge
 from tests.fuzz.python_cases import Case, Event, random_case
+from tests.native.one_row import kernels
 
-SEED = 5
+SEED, COUNT = 5, 500
 _KEEPING = """
 def capture(function):
     kept = []
@@ -46,6 +48,17 @@ def _case(change: str, varies: bool = False) -> Case:
     )
     line = "y = y + random.random()" if varies else "y = y * r1"
     return Case((), setup, (line,), "function", (("global", "r1", "2"),), "return y", tuple(events), (), varies)
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+def test_recorded_steps_do_what_dynamic_mode_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels()
+    tally = run_all(SEED, 0, COUNT, 2, tmp_path)
+    assert not tally.wrong, capsys.readouterr().out
+    assert tally.verdicts.total() == COUNT
+    assert tally.verdicts["equal"] > COUNT / 2 and tally.changed > COUNT / 3, str(tally)
+    assert tally.verdicts["refused"] < COUNT / 3 and tally.verdicts["told later"] < COUNT / 10, str(tally)
 
 
 def test_a_case_follows_from_its_numbers() -> None:
