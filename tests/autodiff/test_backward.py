@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.framework.names import guard
+from workbench.framework.notice import Notice
 from workbench.framework.program.guard import static_mode
 
 static = wb.static
@@ -233,3 +234,14 @@ def test_split_with_an_unused_output() -> None:
         (g,) = static.gradients(wb.sum(first * first), x)
     (out,) = static.Executor().run(main, feed={"x": np.array([[1.0, 2, 3, 4]])}, fetch_list=[g])
     assert out.tolist() == [[2, 4, 0, 0]]
+
+
+def test_gradients_by_integers_are_none_after_a_notice() -> None:
+    """As int64 a gradient of 0.5 would be 0."""
+    _, _, inside = programs()
+    with static_mode(), guard(), inside:
+        ids, w = static.data("ids", [2], "int64"), static.data("w", [2])
+        y = wb.sum(wb.cast(ids, "float32") * w * 0.5)
+        with pytest.warns(Notice, match=r"'ids' is None, for it holds int64; op 'cast' reads it"):
+            by_ids, by_w = static.gradients(y, [ids, w])
+    assert by_ids is None and by_w.dtype.name == "float32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -83,6 +84,21 @@ def test_what_needs_no_gradient_records_nothing() -> None:
     with pytest.warns(Notice, match="stop_gradient=True does nothing"):
         (x * 2).backward()
     assert x.grad is None
+
+
+def test_grad_of_integers_is_none_after_a_notice() -> None:
+    """As int64 a gradient of 0.5 would be 0."""
+    w, n, quiet = leaf([1.0, 2.0]), leaf([1, 2]), paddle.to_tensor([1, 2])
+    n.name = "counts"
+    (w * n * quiet * 0.5).sum().backward()
+    assert w.grad.tolist() == [0.5, 2.0]
+    with pytest.warns(Notice, match="grad of 'counts' is None, for it holds int64"):
+        assert n.grad is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quiet.grad is None and leaf([1.0]).grad is None
+    with pytest.raises(paddle.errors.InvalidArgument, match=r"no output depends on input 0 \('counts'\)"):
+        paddle.grad((w * n).sum(), n)
 
 
 def test_stop_gradient_cuts_the_graph() -> None:

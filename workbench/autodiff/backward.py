@@ -11,6 +11,7 @@ from workbench.autodiff.recompute import checkpoint_names, recompute_between
 from workbench.autodiff.walk import Walk, differentiate, gradient_of, names_of
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.names import grad_name
+from workbench.framework.notice import tell
 from workbench.framework.op.infix import not_a_variable
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS, LOSS_GRAD, ROLE, ROLE_VAR
@@ -140,7 +141,8 @@ def gradients(
         no_grad_set: Variables or names no gradient flows through.
 
     Returns:
-        one Variable per input, None where no target depends on it.
+        one Variable per input, None where no target depends on it; None after a notice for an input of integers or
+        bools, where Paddle cuts the gradient off to the integers before it.
 
     Raises:
         InvalidType: something is not a Variable. InvalidArgument: counts or shapes do not match.
@@ -165,9 +167,23 @@ def gradients(
             for target, grad in zip(target_list, given, strict=True)
         ]
         sources = [stand_ins.get(n, n) for n in names]
-        walk = differentiate(block, seeds, sources, set(names_of(no_grad_set)), ops=ops)
-        grads = [gradient_of(walk, n) for n in sources]
+        continuous = [n for n, v in zip(sources, input_list, strict=True) if v.dtype.is_float]
+        walk = differentiate(block, seeds, continuous, set(names_of(no_grad_set)), ops=ops)
+        grads = [gradient_of(walk, n) if n in continuous else None for n in sources]
+    _tell_of_integers(input_list)
     return [block.var_recursive(n) if n is not None else None for n in grads]
+
+
+def _tell_of_integers(inputs: Sequence[Variable]) -> None:
+    """Say which inputs have no gradient because of their dtype, and where they become numbers that have one."""
+    for variable in inputs:
+        if not variable.dtype.is_float:
+            op = next((op for op in variable.block.ops if variable.name in op.input_arg_names), None)
+            reader = f"op {op.type!r} reads it; " if op is not None else ""
+            tell(
+                f"gradients: the gradient by {variable.name!r} is None, for it holds {variable.dtype}; {reader}"
+                "differentiate by what a cast to a floating dtype gives"
+            )
 
 
 @contextmanager

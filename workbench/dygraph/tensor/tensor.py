@@ -38,7 +38,8 @@ class Tensor(WrittenValue, Infix):
     Attributes:
         array: the value; tensors that are views of each other share its memory.
         stop_gradient: no gradient flows through it. True for what you make, unless you say otherwise; False for
-            what is computed from a tensor that wants a gradient.
+            what is computed from a tensor that wants a gradient. Integers and bools never get one, whatever it says:
+            their `grad` is None (Paddle cuts gradients off to integers, so that 0.5 becomes 0).
         grad: the gradient that `backward()` left, a Tensor, or None.
         persistable: part of a layer's state.
         kind: shape and dtype of the value. source: the recorded op it came from, None for a leaf.
@@ -140,8 +141,13 @@ class Tensor(WrittenValue, Infix):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward()` left; None if there is none."""
+        """The gradient that `backward()` left; None if there is none, after a notice for integers that want one."""
         grad = self._grad
+        if grad is None and not self.stop_gradient and not self.kind.is_float:
+            tell(
+                f"grad of {self.name!r} is None, for it holds {self.dtype}, to which no op passes a gradient; cast it "
+                "to a floating dtype first, and ask the result for its grad"
+            )
         seen = witness.get()
         if seen is not None:
             seen.saw_grad(self, grad)
@@ -205,7 +211,9 @@ class Tensor(WrittenValue, Infix):
         return HookRemover(hooks, hook)
 
     def backward(self, grad_tensor: Tensor | None = None, retain_graph: bool = False) -> None:
-        """Add the gradient of this tensor to `grad` of every leaf it was computed from.
+        """Add the gradient of this tensor to `grad` of every floating leaf it was computed from.
+
+        No gradient flows through integers or bools: their `grad` stays None, and reading it says so.
 
         Args:
             grad_tensor: the gradient to begin with, of this tensor's shape; ones by default.

@@ -35,6 +35,11 @@ def add_up(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     return total.reshape([d for i, d in enumerate(x.shape) if i not in axes])
 
 
+def add_up_along(x: Any, axis: int) -> Any:
+    """The sum along one axis, which may count from the end; the result keeps that axis."""
+    return add_up(x, (axis % x.ndim,), keepdims=True)
+
+
 def add_up_into(x: np.ndarray, axes: tuple[int, ...], out: np.ndarray) -> None:
     """`add_up` into an array of as many elements as the sum has."""
     out[...] = add_up(x, axes).reshape(out.shape)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.framework.values.spec import Spec, normalize_axis
+from workbench.framework.values.sums import add_up_along, add_up_into, chained_axis
 from workbench.ops.bound import Calls, Scratch, is_plain, or_scratch
 from workbench.ops.index.label import checked_labels, reduced_shape
 from workbench.ops.index_range import in_range_check
@@ -34,17 +35,25 @@ def _shifted(x: np.ndarray, axis: int, out: np.ndarray, scratch: Scratch) -> Cal
     ]
 
 
+def _summed(x: np.ndarray, axis: int, out: np.ndarray) -> Callable[[], Any]:
+    """The sum along an axis, which `out` keeps with size 1."""
+    if chained_axis(x, (axis,)) is not None:
+        return partial(add_up_into, x, (axis,), out)
+    return partial(np.add.reduce, x, axis, None, out, True)
+
+
 def prepare_softmax(x: Spec, axis: int) -> Callable[..., Any] | None:
     """`prepare` of softmax: of floats that are summed in their own precision."""
     if x.dtype.name not in ("float32", "float64") or 0 in x.shape:
         return None
     most: Any = np.maximum.reduce
-    total: Any = np.add.reduce
+    is_last = normalize_axis(axis, len(x.shape)) == len(x.shape) - 1
+    total: Any = partial(np.add.reduce, keepdims=True) if is_last else add_up_along
 
     def body(array: Any) -> Any:
         grown = np.subtract(array, most(array, axis, None, None, True))
         np.exp(grown, grown)
-        return np.divide(grown, total(grown, axis, None, None, True), grown)
+        return np.divide(grown, total(grown, axis), grown)
 
     return body
 
@@ -59,7 +68,7 @@ def bind_softmax(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, a
     return [
         *_shifted(x, axis, out, scratch),
         partial(np.exp, out, out),
-        partial(np.add.reduce, out, axis, None, total, True),
+        _summed(out, axis, total),
         partial(np.divide, out, total, out),
     ]
 
@@ -73,7 +82,7 @@ def bind_softmax_grad(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scrat
     total, share = scratch(reduced_shape(y.shape, axis), y.dtype), scratch(y.shape, y.dtype)
     return [
         partial(np.multiply, y, g, out),
-        partial(np.add.reduce, out, axis, None, total, True),
+        _summed(out, axis, total),
         partial(np.multiply, y, total, share),
         partial(np.subtract, out, share, out),
     ]
@@ -146,7 +155,7 @@ def bind_cross_entropy(
     calls: Calls = [
         *_shifted(logits, axis, shifted, scratch),
         partial(np.exp, shifted, grown),
-        partial(np.add.reduce, grown, axis, None, total, True),
+        _summed(grown, axis, total),
         partial(np.divide, grown, total, grown),
         partial(np.log, total, total),
     ]
@@ -159,7 +168,7 @@ def bind_cross_entropy(
         *calls,
         partial(np.subtract, total, shifted, shifted),
         partial(np.multiply, label, shifted, shifted),
-        partial(np.add.reduce, shifted, axis, None, loss, True),
+        _summed(shifted, axis, loss),
     ]
 
 
@@ -218,7 +227,7 @@ def _soft_grad(
         return None
     total = scratch(reduced_shape(softmax.shape, axis), softmax.dtype)
     return [
-        partial(np.add.reduce, label, axis, None, total, True),
+        _summed(label, axis, total),
         partial(np.multiply, softmax, total, out),
         partial(np.subtract, out, label, out),
         partial(np.multiply, out, g, out),

@@ -17,6 +17,7 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
+from workbench.framework.values.sums import add_up_along
 from workbench.ops.index.label import (
     IGNORE_INDEX,
     along,
@@ -52,7 +53,7 @@ def _exp_shifted(xp: Any, x: Any, axis: int, out: Any = None) -> tuple[Any, Any]
     """exp(x - max) and its sum along `axis`; no overflow, and the sum is at least 1."""
     shifted = xp.subtract(x, x.max(axis=axis, keepdims=True), out=out)
     grown = xp.exp(shifted, out=shifted)
-    return grown, grown.sum(axis=axis, keepdims=True)
+    return grown, add_up_along(grown, axis)
 
 
 def _softmax_into(xp: Any, outs: Sequence[Any], x: Any, axis: int) -> None:
@@ -82,7 +83,7 @@ def _softmax_rule(g: Any, y: Any, x: Any, axis: int) -> Any:
 def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> Any:
     w = wide(y)
     gy = w * g
-    gy -= w * gy.sum(axis=axis, keepdims=True)
+    gy -= w * add_up_along(gy, axis)
     return rounded(gy, y)
 
 
@@ -131,7 +132,7 @@ def softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = None) 
 
 def _log_softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> Any:
     g_wide = wide(g)
-    return rounded(g_wide - xp.exp(wide(y)) * g_wide.sum(axis=axis, keepdims=True), y)
+    return rounded(g_wide - xp.exp(wide(y)) * add_up_along(g_wide, axis), y)
 
 
 @op(
@@ -151,7 +152,7 @@ def LOG_SOFTMAX(xp: Any, x: Any, axis: int) -> Any:
     if not x.size:
         return x.copy()
     shifted = wide(x) - wide(x).max(axis=axis, keepdims=True)
-    shifted -= xp.log(xp.exp(shifted).sum(axis=axis, keepdims=True))
+    shifted -= xp.log(add_up_along(xp.exp(shifted), axis))
     return rounded(shifted, x)
 
 
@@ -220,7 +221,7 @@ def _cross_entropy_back(
 
 
 def _soft_back(p: Any, label: Any, g: Any, axis: int) -> Any:
-    return (p * label.sum(axis=axis, keepdims=True) - label) * g
+    return (p * add_up_along(label, axis) - label) * g
 
 
 def _hard_back(xp: Any, p: Any, label: Any, g: Any, ignore_index: int, axis: int) -> Any:
@@ -267,11 +268,11 @@ def SOFTMAX_WITH_CROSS_ENTROPY(
     x = wide(logits)
     shifted = x - x.max(axis=axis, keepdims=True)
     grown = xp.exp(shifted)
-    total = grown.sum(axis=axis, keepdims=True)
+    total = add_up_along(grown, axis)
     grown /= total
     log_total = xp.log(total)
     if soft_label:
-        loss = (label * (log_total - shifted)).sum(axis=axis, keepdims=True)
+        loss = add_up_along(label * (log_total - shifted), axis)
     else:
         loss = _hard_loss(xp, shifted, log_total, label, ignore_index, axis)
     return rounded(grown, logits), rounded(loss, logits)
