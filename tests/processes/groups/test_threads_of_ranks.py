@@ -75,15 +75,64 @@ def test_threads_that_cross_without_meeting_are_seen() -> None:
         assert "of thread 'A', called at" in output and "of thread 'B', called at" in output, str(job)
 
 
+def test_threads_of_a_pool_have_one_collective_under_way() -> None:
+    script = (
+        _BEGIN
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+first, second = threading.Event(), threading.Event()
+
+def begin(value, is_first):
+    try:
+        if not is_first:
+            first.wait(20)
+        work = group.all_reduce(np.full(3, value))
+        (first if is_first else second).set()
+        second.wait(5)
+        total = work.wait(20)
+        assert total[0] == value * group.size, f"mixed: {total[0]}"
+    except EnforceNotMet as error:
+        second.set()
+        told.append(str(error))
+
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(begin, (1.0, 10.0), (group.rank == 0, group.rank == 1)))
+threads = []
+"""
+        + _END
+    )
+    job = run_ranks(script, 2, 60)
+    assert job.code == 0, str(job)
+    for output in job.outputs:
+        assert "two threads of a process are at collectives" in output and output.count("ThreadPoolExecutor") >= 2
+
+
 def test_threads_in_an_order_of_their_own_are_let_be() -> None:
     script = _BEGIN + """
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 
 use(1.0, 3)
 with ThreadPoolExecutor(2) as pool:
     for k in range(30):
         pool.submit(use, 2.0).result(30)
         use(3.0)
+with ThreadPool(2) as pool:
+    busy = {}
+
+    def hold(_):
+        busy[threading.current_thread().name] = free = threading.Event()
+        free.wait(20)
+
+    holding = pool.map_async(hold, range(2), 1)
+    while len(busy) < 2:
+        time.sleep(0.01)
+    threads = [busy[name] for name in sorted(busy)]
+    threads[group.rank].set()  # another one on each rank
+    pool.apply(use, (2.0,))
+    threads[1 - group.rank].set()
+    holding.get(20)
 threads = [threading.Thread(target=use, args=(4.0, 5), name=f"of rank {group.rank}")]
 threads[0].start()
 threads[0].join(30)

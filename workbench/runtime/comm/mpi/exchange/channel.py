@@ -19,7 +19,7 @@ from workbench.config import FLAG_VALUES
 from workbench.errors import Aborted, PeerFailed, PeerTimeout, PreconditionNotMet, Unavailable
 from workbench.runtime.comm.base import Handle
 from workbench.runtime.comm.mpi.exchange.rounds import Rounds
-from workbench.runtime.comm.mpi.exchange.threads import ThreadUse
+from workbench.runtime.comm.mpi.exchange.threads import ThreadUse, two_threads
 from workbench.runtime.comm.mpi.memory.peers import Pause
 from workbench.runtime.comm.mpi.memory.window import Window, Word
 from workbench.runtime.native.control import lines
@@ -82,16 +82,31 @@ class Channel:
         """Begin a collective; what of it finds room is handed to the others at once.
 
         Raises:
-            Aborted: the group has given up.
+            Aborted: the group has given up. PreconditionNotMet: a thread of the same pool has one under way.
         """
         with self._lock:
             self.require_alive(title)
+            self._require_one_of_pool(rounds)
             run = CollectiveRun(self, rounds, title, self._next)
             self._state[words.BEGIN] = -1
             self._unposted.append(run)
             self._untaken.append(run)
             self._post()
         return run
+
+    def _require_one_of_pool(self, rounds: Rounds) -> None:
+        """Raises: PreconditionNotMet: a thread of the same pool has begun what is under way. The group gives up."""
+        own = threading.get_ident()
+        for look_again in (True, False):
+            begun = [run for run in self._untaken if run.rounds.thread == rounds.thread != 0 and run.thread != own]
+            if not begun:
+                return
+            if look_again:
+                self.advance()  # it may be over, and nobody has asked since
+        reason = two_threads(begun[0].rounds.described, rounds.described)
+        error = PreconditionNotMet(reason)
+        self.give_up(reason, error)
+        raise error
 
     def exchange(self, rounds: Rounds, title: str, timeout: float | None) -> None:
         """Begin a collective and wait for it: `start` and `wait` in one, shorter where it has one round.
@@ -365,11 +380,12 @@ class Channel:
 
 
 class CollectiveRun(Handle):
-    """A collective under way; rounds `begin` to `end` of the channel are its own."""
+    """A collective under way; rounds `begin` to `end` of the channel are its own; `thread` began it."""
 
     def __init__(self, channel: Channel, rounds: Rounds, title: str, begin: int) -> None:
         self._channel, self.rounds, self.title = channel, rounds, title
         self.begin, self.end = begin, begin + rounds.count
+        self.thread = threading.get_ident()
         self.finished = False
         self.whenever_done: Callable[[], Any] | None = None
         self._refused: Aborted | None = None

@@ -85,6 +85,7 @@ class Rounds:
         thread: the mark of the thread that calls it, see `threads`; 0 where the order does not depend on threads.
 
     Attributes:
+        described: the title, with the thread if it counts.
         count: how many rounds there are; step: elements of one. room: bytes there are in a slot for every piece.
     """
 
@@ -107,7 +108,8 @@ class Rounds:
         self.count = max(1, -(-length // self.step))
         given = max((i for i, piece in enumerate(pieces) if piece is not None), default=None)
         filled = 0 if given is None else self._starts[given] + min(self.step, length) * dtype.itemsize
-        self.label, self.thread = label_of(title, filled, described(title) if thread else None), thread
+        self.described, self.thread = described(title) if thread else title, thread
+        self.label = label_of(title, filled, self.described)
         self.mark = int.from_bytes(self.label[:8], "little")
         self._views: dict[tuple[int, int], Views] = {}
 

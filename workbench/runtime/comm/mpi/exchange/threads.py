@@ -3,7 +3,8 @@
 Collectives are matched by their order. Two threads that call the same collective at once have none: one process may
 join what its first thread gave with what the second thread of another process gave, in silence. Two things show it:
 
-- A thread begins a collective while another one is inside a wait for one of the same group.
+- A thread begins a collective while another one is inside a wait for one of the same group; or while one is under way
+  that another thread of the same pool has begun, for there names tell nothing.
 - Names of threads are crossed: this process's thread A meets thread B of another process, while there is a B here as
   well; or both processes have used both. (Processes may use threads of different names: nothing is crossed then.)
 
@@ -20,7 +21,8 @@ from zlib import crc32
 
 from workbench.framework.site import OURS, Site, caller
 
-_OF_POOL, _BY_NUMBER = re.compile(r"_\d+$"), re.compile(r"Thread-\d+")
+_OF_POOL = re.compile(r"_\d+$|(?<=^Thread)-\d+(?= \(worker\)$)")  # of concurrent.futures, of multiprocessing.pool
+_BY_NUMBER = re.compile(r"Thread-\d+")
 
 
 class ThreadUse:
@@ -47,7 +49,7 @@ class ThreadUse:
                 while frame is not None and OURS[frame.f_code.co_filename]:
                     frame = frame.f_back
                 where = "" if frame is None else f", called at {Site(frame.f_code.co_filename, frame.f_lineno)}"
-                return _two_threads(f"{other} of thread {name!r}{where}", described(title))
+                return two_threads(f"{other} of thread {name!r}{where}", described(title))
         return None
 
     def meet(self, marks: Sequence[int], rank: int) -> int | None:
@@ -104,7 +106,8 @@ def described(title: str) -> str:
     return f"{title} of thread {thread.name!r}, called at {caller()}"
 
 
-def _two_threads(first: str, second: str) -> str:
+def two_threads(first: str, second: str) -> str:
+    """The message about two collectives of two threads, each as `described`."""
     return (
         "two threads of a process are at collectives of one group at once, and their order may differ from process to "
         f"process\n  {first}\n  {second}\n  expected: one thread at a time, or a group of its own for each thread "
