@@ -219,3 +219,9 @@ def test_what_has_no_effect_is_said_and_unknown_keywords_are_refused() -> None:
         wb.jit.to_static(lambda x: x, build_strategy=wb.static.BuildStrategy(), full_graph=True)
     with pytest.raises(TypeError, match="'bild_strategy'"):
         wb.jit.to_static(lambda x: x, bild_strategy=1)
+
+
+def test_the_first_of_several_unknown_keywords_is_named() -> None:
+    unknown = dict.fromkeys(["zeta", "eta", "theta", "beta", "iota", "alpha"], 1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'alpha'"):
+        wb.jit.to_static(lambda x: x, **unknown)
