@@ -2,7 +2,7 @@
 
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.errors import PreconditionNotMet
 from workbench.framework.notice import Notice
 
 factor = 2.0
@@ -328,3 +329,51 @@ def test_what_updates_of_one_parameter_depend_on() -> None:
         assert w.item() == expected
     with silent():
         step(x(2.0))
+
+
+@pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
+def test_a_first_run_counts_as_a_write_to_what_it_updates() -> None:
+    w = wb.create_parameter([1], "float32")
+    sgd = wb.optimizer.SGD(0.1, parameters=[w])
+
+    @wb.jit.capture
+    def step(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        sgd.step()
+        sgd.clear_grad()
+        return loss
+
+    for _ in range(2):
+        step(wb.ones([1]))
+    for length in range(2, 6):  # each is recorded anew
+        before = (w * w).sum()
+        step(wb.ones([length]))
+        with pytest.raises(PreconditionNotMet, match="overwritten"):
+            before.backward()
+
+
+@pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
+@pytest.mark.parametrize("seed", range(6))
+def test_gradients_that_stay_and_are_taken_away_between_runs(seed: int) -> None:
+    """They are added up as in dynamic mode, in runs that are told of changes and in runs that are not."""
+
+    def history(convert: Callable[[Any], Any]) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        w, v = wb.create_parameter([2], "float32", default_initializer=wb.nn.initializer.Constant(1.0)), wb.ones([2])
+        v.stop_gradient = False
+
+        def step(x: Any) -> Any:
+            loss = ((w + v) * x).sum()
+            loss.backward()
+            return loss
+
+        step, seen = convert(step), []
+        changes = [w.clear_grad, lambda: setattr(w, "grad", None), lambda: setattr(v, "grad", None), lambda: None]
+        for number in range(12):
+            rng.choice(np.array(changes, object))()
+            step(wb.ones([2]) * (number + 1.0))
+            seen.append([None if t.grad is None else t.grad.tolist() for t in (w, v)])
+        return seen
+
+    assert history(wb.jit.capture) == history(lambda step: step)
