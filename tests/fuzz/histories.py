@@ -36,11 +36,8 @@ _SAYS_SO_LATER = ("may still have been",)  # those of a step that compares itsel
 _CLOSE = 1e-4
 _MADE_SMALL = 3  # wrong cases of a process that are looked at again and again
 
-LEFT_OUT: tuple[str, ...] = ("clear_grad first",)
-"""Kinds in which captured steps are known to be wrong today.
-
-A refused call forgets a gradient from before which the step clears before it uses the parameter.
-"""
+LEFT_OUT: tuple[str, ...] = ()
+"""Kinds in which captured steps are known to be wrong today."""
 
 
 class Outcome:

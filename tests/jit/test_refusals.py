@@ -5,6 +5,7 @@ import inspect
 import random
 import re
 import sys
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -270,3 +271,39 @@ def test_a_message_names_what_it_is_about() -> None:
 def test_only_functions_are_captured(wrong: Any) -> None:
     with pytest.raises(EnforceNotMet, match="takes a function"):
         wb.jit.capture(wrong)
+
+
+CLEARED: dict[str, Callable[[Any], None]] = {
+    "made zero": lambda w: w.clear_grad(),
+    "made none": lambda w: w.clear_gradient(set_to_zero=False),
+    "set to none": lambda w: setattr(w, "grad", None),
+    "replaced": lambda w: setattr(w, "grad", wb.ones([2])),
+}
+
+
+@pytest.mark.filterwarnings("ignore::workbench.framework.notice.Notice")
+@pytest.mark.parametrize("clear", CLEARED.values(), ids=CLEARED)
+@pytest.mark.parametrize("refusal", ["while it is recorded", "behind it", "at a check"])
+def test_a_refused_call_leaves_gradients_from_before(clear: Callable[[Any], None], refusal: str) -> None:
+    w = wb.create_parameter([2], "float32")
+    calls = []
+
+    @wb.jit.capture
+    def step(x: Any) -> Any:
+        clear(w)
+        loss = (w * x).sum()
+        loss.backward()
+        calls.append(0) if refusal == "behind it" else None
+        if refusal == "while it is recorded" and loss > 0:
+            loss = loss * 1.0
+        return loss * (time.monotonic_ns() % 1e9 if refusal == "at a check" else 1.0)
+
+    def fed(value: float) -> Any:
+        return wb.to_tensor(np.full(2, value, np.float32))
+
+    (w * fed(3.0)).sum().backward()
+    with pytest.raises(wb.jit.NeedsValue):
+        for _ in range(4):  # a check comes with the second run of a recording at the latest
+            gradient, values = w.grad, w.grad.numpy().tolist()
+            step(fed(7.0))
+    assert w.grad is gradient and w.grad.numpy().tolist() == values

@@ -18,6 +18,9 @@ class Witness(Protocol):
     def saw_grad(self, tensor: Any, grad: Any) -> None:
         """`grad` of a tensor was asked for; None if there is none."""
 
+    def saw_grad_replaced(self, tensor: Any, grad: Any) -> None:
+        """Another `grad` is about to be set; this one was there."""
+
     def saw_read(self, tensor: Any) -> None:
         """The value of a tensor is about to be read."""
 

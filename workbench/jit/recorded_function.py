@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from itertools import chain
 from operator import is_
 from typing import Any, Self
 from weakref import WeakSet
@@ -138,7 +139,23 @@ class RecordedFunction:
         surroundings = Surroundings(self._function, given.others())
         randoms = _random_states()
         recorder, feeds, outputs = self._attempt(given, surroundings)
-        self._require_pure(surroundings, randoms)
+        try:
+            self._require_pure(surroundings, randoms)
+            step = self._fitting(recorder, feeds, outputs, surroundings)
+        except BaseException:
+            deque(recorder.reads.putting_back, 0)
+            raise
+        self._steps.keep(self._name, self._kind(given), step, given)
+        return step
+
+    def _fitting(
+        self, recorder: CaptureRecorder, feeds: list[str], outputs: Any, surroundings: Surroundings
+    ) -> RecordedStep:
+        """The step that was recorded.
+
+        Raises:
+            NeedsValue: what it was recorded with is another thing behind the function.
+        """
         surroundings.note_clocks(recorder.sources.clocks)
         surroundings.note_caches()
         surroundings.note_grads(recorder.reads.grads_seen.values(), recorder.leaf_gradients.by_tensor)
@@ -146,7 +163,6 @@ class RecordedFunction:
         step = self._made(recorder, feeds, outputs, surroundings)
         if not step.fits():
             raise NeedsValue(f"the function changes what it was recorded with: {step.reason()}")
-        self._steps.keep(self._name, self._kind(given), step, given)
         return step
 
     def _checked(self, step: RecordedStep, given: Arguments) -> RecordedStep:
@@ -179,6 +195,7 @@ class RecordedFunction:
         """What would be recorded of the function now; nothing is made of it."""
         with names.guard(), printed_never():
             recorder, feeds, outputs = self._attempt(given, step.surroundings)
+        deque(recorder.reads.putting_back, 0)
         return recorder.said(feeds, outputs)
 
     def _attempt(self, given: Arguments, surroundings: Surroundings) -> tuple[CaptureRecorder, list[str], Any]:
@@ -188,7 +205,7 @@ class RecordedFunction:
         try:
             feeds, outputs = self._followed(recorder, given)
         except BaseException:  # one call each, so that no Ctrl-C leaves placeholders in `grad`
-            deque(recorder.bindings.putting_back, 0)
+            deque(chain(recorder.bindings.putting_back, recorder.reads.putting_back), 0)
             raise
         deque(recorder.leaf_gradients.putting_back, 0)
         return recorder, feeds, outputs

@@ -155,6 +155,9 @@ class Tensor(WrittenValue, Infix):
 
     @grad.setter
     def grad(self, gradient: Tensor | None) -> None:
+        seen = witness.get()
+        if seen is not None:
+            seen.saw_grad_replaced(self, self._grad)
         if gradient is None:
             self._grad = None
             return

@@ -49,6 +49,7 @@ class WrittenValue(PythonValue):
         """Write zeros; False where a value does not lie in memory to be written."""
         if not self.kind.is_dense:
             return False
+        self._require_unrecorded(by)
         np.copyto(self.memory(), np.zeros((), self.array.dtype))
         written(self.array, by)
         return True

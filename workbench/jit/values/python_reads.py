@@ -6,8 +6,9 @@ What followed from such a value is part of what was recorded, so a run is for te
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.site import is_ours
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue
+from workbench.runtime.undisturbed import Call
 
 
 class ReadValue:
@@ -59,6 +61,8 @@ class PythonReads:
 
     Attributes:
         grads_seen: tensors whose `grad` code of users asks for, with what was there when it first did.
+        putting_back: gives tensors from outside the `grad` that was there before the function touched it, with its
+            value, when it is gone through: by C alone, so that no signal comes in between.
     """
 
     def __init__(self, is_bound: Callable[[Any], bool]) -> None:
@@ -67,6 +71,9 @@ class PythonReads:
         self._grads: dict[int, tuple[Tensor, Tensor]] = {}
         self._reads: dict[int, ReadValue] = {}
         self.grads_seen: dict[int, tuple[Tensor, Tensor | None]] = {}
+        self._touched: set[int] = set()  # tensors whose `grad`, and gradients whose value, is kept
+        self._before: list[Call] = []
+        self.putting_back: Iterator[Any] = map(call, self._before)
 
     def saw_made(self, tensor: Tensor) -> None:
         """What the function makes is part of what it does."""
@@ -81,8 +88,19 @@ class PythonReads:
         """Another tensor may be there later, or none."""
         if grad is not None:
             self._grads[id(grad)] = tensor, grad
+        self.saw_grad_replaced(tensor, grad)
         if not isinstance(tensor, CapturedTensor) and not is_ours(sys._getframe(2).f_code.co_filename):
             self.grads_seen.setdefault(id(tensor), (tensor, grad))
+
+    def saw_grad_replaced(self, tensor: Tensor, grad: Tensor | None) -> None:
+        """Keep it for a recording that is refused."""
+        if not (isinstance(tensor, CapturedTensor) or isinstance(grad, CapturedTensor)):
+            self._keep(tensor, partial(setattr, tensor, "_grad", grad))
+
+    def _keep(self, touched: Tensor, put_back: Call) -> None:
+        if id(touched) not in self._touched:
+            self._touched.add(id(touched))
+            self._before.append(put_back)
 
     def saw_read(self, tensor: Tensor) -> None:
         """Keep the value, if it is from outside."""
@@ -100,7 +118,11 @@ class PythonReads:
         Raises:
             NeedsValue: the tensor is from outside, or the program works on it.
         """
-        if isinstance(tensor, CapturedTensor) or id(tensor) in self._grads or current_recorder().is_eager:
+        if isinstance(tensor, CapturedTensor) or current_recorder().is_eager:
+            return
+        if id(tensor) in self._grads:
+            if tensor.kind.is_dense:
+                self._keep(tensor, partial(np.copyto, tensor.array, tensor.array.copy()))
             return
         if memory_id(tensor) in self._made and not self._is_bound(tensor.array):
             return
