@@ -200,7 +200,7 @@ def verdict(case: Case, dynamic: list[Outcome], captured: list[Outcome]) -> tupl
 
 
 def _of_chance(dynamic: list[Outcome], captured: list[Outcome]) -> tuple[str, str]:
-    """Of steps that give something else in every call: never the same for ever."""
+    """Judges steps that give something else in every call: they never give the same for ever."""
     errors = [each for each in captured if each.error is not None]
     if any(each.error is not None for each in dynamic):
         return "both raise", str(dynamic[-1])

@@ -279,7 +279,7 @@ def test_what_is_trained(is_parameter: bool) -> None:
 
 
 def test_a_gradient_that_is_taken_away_or_replaced_between_two_calls() -> None:
-    """Of a tensor that is no parameter: nobody counts changes of those."""
+    """The tensor is no parameter: nobody counts the changes of such a gradient."""
     w = wb.to_tensor([3.0], stop_gradient=False)
 
     @wb.jit.capture

@@ -72,7 +72,7 @@ def difference(record: Op, theirs: set[str]) -> str:
 
 
 def differences(table: dict[str, list[str]]) -> dict[str, str]:
-    """Of every type that differs how it does."""
+    """Tells of every type that differs how it does."""
     differs = {type: difference(OPS[type], set(slots)) for type, slots in table.items()}
     return {type: text for type, text in differs.items() if text}
 

@@ -309,7 +309,7 @@ def before_the_call(function: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("is_list", [False, True])
 def test_a_feed_changed_by_another_thread_meanwhile(is_list: bool) -> None:
-    """Of a list, too, every dict was copied: neither clearing one nor putting other arrays in changes the step."""
+    """Every dict of a list is copied, too: neither clearing one nor putting other arrays in changes the step."""
     run, same = Run(classifier()), Run(classifier())
     for number in range(4):
         feed: Any = batch(8, number)

@@ -55,7 +55,7 @@ class no_grad(GradientRecording):
     """
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """Of a function, as `@no_grad` without brackets gives it, the same function within it."""
+        """Wrap a function, which `@no_grad` without brackets gives: it runs within this mode."""
         return super().__new__(cls) if function is None else cls()(function)
 
     def __init__(self) -> None:

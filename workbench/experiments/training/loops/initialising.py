@@ -245,7 +245,7 @@ class Changes:
         return self.scope.get(name).tensor.array
 
     def _said_of_states(self, anew: list[str]) -> list[str]:
-        """Of parameters that are kept."""
+        """Say which states of kept parameters are made anew."""
         others = {p: u for p, u in self._updates.items() if p not in anew and any(s in self.anew for s in u.states)}
         kinds = dict.fromkeys(kind for update in others.values() for kind in update.kinds)
         return [f"state of {' and '.join(kinds)} made anew for {_count(len(others), 'parameter')}"] if others else []
