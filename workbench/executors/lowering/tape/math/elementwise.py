@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import numpy as np
@@ -19,6 +20,8 @@ from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD
+
+CHAINED = 512  # rows that are added up as they come, one after the other; rounding errors of more want blocks
 
 
 @native(ANY_ELEMENTWISE)
@@ -38,27 +41,30 @@ def elementwise(writer: TapeWriter, row: Row) -> None:
     shape = broadcast_shapes(*(a.shape for a in (*read, *outs) if a is not None))
     summed = {out.shape for out in outs if out is not None and out.shape != shape}
     # By shapes alone, so that the order of sums is: what has the shape of an operand may also have its memory.
-    if all(_ends(shape, part) and all(a.shape != part for a in read) for part in summed):
+    if all(_is_short(shape, part) and all(a.shape != part for a in read) for part in summed):
         with suppress(Unsuitable):
             writer.vector(form, shape, ins, outs)
             return
     _add_up_gradients(writer, form, shape, ins, outs)
 
 
-def _ends(shape: tuple[int, ...], part: tuple[int, ...]) -> bool:
-    """Whether a part is the last dimensions of a shape, as it is of what is repeated row by row."""
+def _is_short(shape: tuple[int, ...], part: tuple[int, ...]) -> bool:
+    """Whether a part is the last dimensions of a shape, as it is of what is repeated row by row, for not many rows."""
     kept = part[next((i for i, d in enumerate(part) if d != 1), len(part)) :]
-    return kept == shape[len(shape) - len(kept) :]
+    at = len(shape) - len(kept)
+    return kept == shape[at:] and math.prod(shape[:at]) <= CHAINED
 
 
 def _add_up_gradients(writer: TapeWriter, form: Lowered, shape: tuple[int, ...], ins: Arrays, outs: Arrays) -> None:
-    """The gradients of what was broadcast otherwise than by rows: made in full, or there already, then added up."""
+    """The gradients of what was broadcast otherwise than by few rows: made in full, or there already, then added up."""
     wide, sums = list(outs), []
     for k, out in enumerate(outs):
         if out is None or out.shape == shape:
             continue
         require_plain(out)
         there = _passed_on(form, k, shape, ins, outs)
+        if there is None:
+            there = _same_result(form, k, shape, outs)
         wide[k] = writer.temporary(shape) if there is None else None
         sums.append((wide[k] if there is None else there, out))
     require(bool(sums))
@@ -66,6 +72,14 @@ def _add_up_gradients(writer: TapeWriter, form: Lowered, shape: tuple[int, ...],
         writer.vector(form.only(tuple(out is not None for out in wide)), shape, ins, wide)
     for source, out in sums:
         add_up(writer, source, out)
+
+
+def _same_result(form: Lowered, k: int, shape: tuple[int, ...], outs: Arrays) -> np.ndarray | None:
+    """Where the row writes the same numbers in full for another result."""
+    for out, r in zip(outs, form.results, strict=True):
+        if out is not None and r == form.results[k] and out.shape == shape:
+            return out if out.dtype == FLOAT and out.flags.c_contiguous else None
+    return None
 
 
 def _passed_on(form: Lowered, k: int, shape: tuple[int, ...], ins: Arrays, outs: Arrays) -> np.ndarray | None:
