@@ -19,7 +19,7 @@ from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from keyword import iskeyword
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 from weakref import ref
@@ -171,14 +171,17 @@ class Surroundings:
         if isinstance(value, Optimizer):
             self._found(f"the schedule of {label}", value._learning_rate)
             self._found_optimizer(label, value)
+        if not isinstance(value, MethodType | FunctionType) and not is_layer(value) and hasattr(value, "__wrapped__"):
+            self._found(label, value.__wrapped__)
+        if isinstance(value, attrgetter):
+            self._names.update(dict.fromkeys(name for path in value.__reduce__()[1] for name in path.split(".")))
         if isinstance(value, MethodType):
             self._found(label.rpartition(".")[0] or label, value.__self__)
             self._read(value.__func__, first_argument(value.__func__, value.__self__))
         elif isinstance(value, FunctionType):
             self._read(value, {})
-        elif not is_layer(value) and hasattr(value, "__wrapped__"):
-            self._found(label, value.__wrapped__)
         elif isinstance(value, partial):
+            self._found_container(f"the keywords of {label}", value.keywords)
             for part in (value.func, *value.args, *value.keywords.values()):
                 self._found(label, part)
                 self._hand_on(label, part, site_of(value.func))
@@ -258,8 +261,9 @@ class Surroundings:
         self._follow(label, layer, ["forward"])
 
     def _read(self, function: Any, known: Mapping[str, Any]) -> None:
-        """Follow what a function of the user reads."""
-        function = getattr(function, "__wrapped__", function)
+        """Follow what a function of the user reads, and what it stands in front of, if it is a decorator's."""
+        if (behind_it := getattr(function, "__wrapped__", None)) is not None:
+            self._read(behind_it, known)
         code = getattr(function, "__code__", None)
         if code is None or is_ours(code.co_filename) or is_library(function.__globals__):
             return

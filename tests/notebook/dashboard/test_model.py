@@ -644,6 +644,10 @@ def test_a_run_whose_length_nobody_chose_lasts_a_while(built: Built, model_of: M
     lasting = controls.values()["steps"]
     assert 10 <= run.steps_per_second * 20 <= lasting <= run.steps_per_second * 20 * 2.5  # about 20 seconds
     assert lasting / 10 ** (len(str(lasting)) - 1) in (1, 2, 5)
+    going_on = begin(model)
+    assert going_on.steps == controls.values()["steps"] == lasting  # the page tells no other number while it goes on
+    going_on.stop()
+    going_on.wait(30)
     begin(model, steps=3, epochs=1).wait(30)
     assert model.run.step == 3  # whichever comes first
 

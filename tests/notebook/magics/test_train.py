@@ -296,16 +296,21 @@ def test_a_run_that_was_cut_goes_on_to_the_bits_of_one_that_was_not(net: Noteboo
         f"--resume {newest().number}",
         "--resume run",
         f"--resume {folder}/last.checkpoint",
+        f"--resume {folder}",
+        "--resume net",
     ):
         net.run("exe.run(net_startup)")
         net.run(f"{line.replace('run = ', 'more = ')} {again}")
         assert net["more"].history["loss"] == whole and net["more"].step == 12
-        if not again.endswith("checkpoint"):
+        if str(folder) not in again:
             assert newest().settings["resumed_step"] >= 6
         shutil.rmtree(folder)
         net.run(f"exe.run(net_startup)\n{line.replace('--epochs 4', '--epochs 2')}")
     assert "choose one" in str(net.fail("%train net batches --fresh --resume"))
     assert "no run called 'other'" in str(net.fail("other = net\n%train other batches --resume"))
+    error = net.fail("%train net batches --resume nett")
+    assert isinstance(error, UsageError) and "no run and no checkpoint 'nett'. Did you mean 'net'?" in str(error)
+    assert "train(program, loader, checkpoint=PATH)" in str(net.fail(f"wb.resume({str(folder)!r})"))
     line = f"net batches --quiet --epochs 2 --checkpoints {tmp_path}/more"
     net.run(f"%train run = {line} --fresh")
     error = str(net.fail(f"wb.resume({newest().number})"))

@@ -20,8 +20,14 @@ def is_layer(value: Any) -> bool:
 
 
 def first_argument(function: Any, value: Any) -> dict[str, Any]:
-    code = getattr(function, "__code__", None)
-    return {code.co_varnames[0]: value} if code is not None and code.co_argcount else {}
+    """What a function calls its first argument, and what the functions call it that it is a decorator's for."""
+    names: dict[str, Any] = {}
+    while function is not None:
+        code = getattr(function, "__code__", None)
+        if code is not None and code.co_argcount:
+            names.setdefault(code.co_varnames[0], value)
+        function = getattr(function, "__wrapped__", None)
+    return names
 
 
 def content(cell: CellType) -> Any:
