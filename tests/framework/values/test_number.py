@@ -44,6 +44,7 @@ AS_A_NUMBER: dict[str, Callable[[Any], Any]] = {
     "f-string": lambda x: f"{x:10.2f}|{x * 2:.1f}",
     "str.format": lambda x: f"{x:.3f} {x:g}",
     "round": lambda x: (round(x), round(x, 1)),
+    "rounded by NumPy": lambda x: "%.2f %.3f" % (np.round(x, 1), np.around(x * 1.5, 2)),
     "floor": lambda x: (math.floor(x), math.ceil(x), math.trunc(x)),
     "math": lambda x: (math.exp(x), math.isnan(x)),
     "compared": lambda x: (bool(x < 3), bool(x == 2.75), bool(x >= 3), min(x, 9.0) < 3, max(x, 1.0) > 2),

@@ -61,6 +61,11 @@ class NumberArray(np.ndarray):
         only = self._only()
         return round(only if isinstance(only, int | float) else float(only), digits)
 
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """See `ndarray.round`, which forgets what kind of array it is given."""
+        rounded = super().round(decimals, out)
+        return copied(rounded) if out is None and isinstance(rounded, np.ndarray) else rounded
+
     def __format__(self, how: str) -> str:
         if not how or self.size != 1:
             return super().__format__(how)
