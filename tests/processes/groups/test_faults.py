@@ -188,6 +188,39 @@ def test_ctrl_c_at_any_moment_of_a_wait_loses_nothing() -> None:
     assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
 
 
+def test_ctrl_c_at_any_moment_of_a_send_sends_all_or_nothing() -> None:
+    job = run_ranks(
+        """
+        import numpy as np
+        from tests.stress.tripwire import Tripwire
+        from workbench.errors import InvalidArgument
+        from workbench.runtime.comm.mpi.world import world
+
+        group = world()
+        for moment in range(60):
+            if group.rank == 0:
+                sent = []
+                try:
+                    with Tripwire(moment, ["exchange/messages.py"]):
+                        sent.append(group.send(np.zeros(2), 1))
+                except KeyboardInterrupt:
+                    pass
+                sent.append(group.send(np.full(3, moment), 1))
+                [work.wait(5) for work in sent]
+                continue
+            message = np.empty(3, int)
+            try:
+                group.receive(message, 0).wait(5)
+            except InvalidArgument:
+                group.receive(message, 0).wait(5)  # the first one was sent
+            assert message.tolist() == [moment] * 3, moment
+        print("done")
+        """,
+        2,
+    )
+    assert job.code == 0 and job.outputs == ["done\n"] * 2, str(job)
+
+
 def test_whoever_ends_early_is_named_to_those_who_still_wait_for_it() -> None:
     job = run_ranks(
         """

@@ -36,8 +36,10 @@ class Messages:
         head[:8].view(np.int64)[0] = array.nbytes
         head[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        requests = [self._comm.Isend(head, to, 2 * tag)]
-        requests += [self._comm.Isend(piece, to, 2 * tag + 1) for piece in _pieces(data)]
+        begin = [partial(self._comm.Isend, head, to, 2 * tag)]
+        begin += [partial(self._comm.Isend, piece, to, 2 * tag + 1) for piece in _pieces(data)]
+        requests: list[Any] = []
+        in_one_call([partial(requests.extend, map(call, begin))])  # a head alone would go before the next message's
         return Receipt(self._channel, title, to, requests, (head, data), [])
 
     def receive(self, out: np.ndarray, source: int, tag: int, title: str) -> Receipt:
