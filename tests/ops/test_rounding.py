@@ -349,6 +349,9 @@ TRIALS = [
 ]
 
 
+USES = 4  # by then dynamic mode has prepared a faster call
+
+
 def at_once(row: Sum, arrays: list[np.ndarray], dtype: str) -> np.ndarray:
     tensors = [wb.to_tensor(a).astype(dtype) for a in arrays]
     if row.slope is None:
@@ -401,8 +404,11 @@ def test_errors_of_long_sums_are_bounded(name: str, dtype: str, kind: str) -> No
     for way in WAYS:
         adding = ROUNDOFF["float64" if dtype == "float64" else "float32"] * row.factor(way, dtype) * size
         allowed = adding + ROUNDOFF[dtype] * (abs(result) + adding)
-        got = at_once(row, arrays, dtype) if way == "dynamic" else in_a_program(name, arrays, dtype, way)
-        errors = abs(got.reshape(result.shape) - result)
+        if way == "dynamic":
+            runs = [at_once(row, arrays, dtype) for _ in range(USES)]
+        else:
+            runs = [in_a_program(name, arrays, dtype, way)]
+        errors = np.max([abs(got.reshape(result.shape) - result) for got in runs], axis=0)
         worst = (
             errors / np.where(allowed > 0, allowed, np.finfo(dtype if dtype == "float64" else "float32").tiny)
         ).max()
