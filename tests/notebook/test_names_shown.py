@@ -97,6 +97,14 @@ def test_words_and_messages(watched: tuple[Dashboard, Any], tmp_path: Path) -> N
     assert str(main).encode()
 
 
+@pytest.mark.parametrize("name", ["\ud800", "a\x1b[31m", "nul\x00"])
+def test_layers_and_specs_can_be_printed(name: str) -> None:
+    layers = wb.nn.Sequential((name, wb.nn.LayerDict({name: wb.nn.Linear(2, 2)})))
+    spec = static.InputSpec([1], "float32", name)
+    for text in (repr(layers), repr(spec)):
+        assert text.encode() and printable(name) in text and name not in text
+
+
 def test_what_is_hidden_is_written_as_in_a_string() -> None:
     for name in NAMES:
         shown = printable(name)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.text.printable import printable
 from workbench.framework.values.dtype import DType, as_dtype
 from workbench.framework.values.spec import Spec, as_shape, shape_text
 
@@ -93,9 +94,8 @@ class InputSpec:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        return (
-            f"InputSpec(shape={self.shape}, dtype={self.dtype!s}, name={self.name}, stop_gradient={self.stop_gradient})"
-        )
+        name = printable(str(self.name))
+        return f"InputSpec(shape={self.shape}, dtype={self.dtype!s}, name={name}, stop_gradient={self.stop_gradient})"
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unimplemented
+from workbench.framework.text.printable import printable
 from workbench.framework.values.dtype import DType, as_dtype
 from workbench.framework.values.place import CPUPlace
 from workbench.layers.hooks import Hook, Hooks
@@ -164,7 +165,7 @@ class Layer(LayerState):
 
     def __repr__(self) -> str:
         told = self.extra_repr()
-        below = [f"({name}): {layer!r}".replace("\n", "\n  ") for name, layer in self._sub_layers.items()]
+        below = [f"({printable(name)}): {layer!r}".replace("\n", "\n  ") for name, layer in self._sub_layers.items()]
         if not below:
             return f"{type(self).__name__}({told})"
         return "\n  ".join([f"{type(self).__name__}({told}", *below]) + "\n)"
