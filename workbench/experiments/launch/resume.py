@@ -45,7 +45,7 @@ def resume(
         >>> more.wait().step
         8
     """
-    recorded = runs(options.get("record") or None)[run] if isinstance(run, int | str) else run
+    recorded = _recorded(run, options.get("record") or None) if isinstance(run, int | str) else run
     if not isinstance(recorded, Run | RecordedRun):
         raise InvalidType(f"resume takes a Run, a row of runs() or its number, got {run!r}")
     given = getattr(recorded, "setup", None) if setup is None else setup
@@ -58,6 +58,19 @@ def resume(
     if again is None:
         raise InvalidArgument(_how_to_go_on(recorded, at, path))
     return again(checkpoint=path, settings=resumed_settings(recorded, at), **options)
+
+
+def _recorded(run: int | str, record: Any) -> RecordedRun:
+    """The run of a number or name; a path is told from a name by what lies there."""
+    try:
+        return runs(record)[run]
+    except NotFound:
+        if isinstance(run, int) or not os.path.exists(run):
+            raise
+        raise InvalidArgument(
+            f"resume takes a run, got {run!r}, which is a path; train(program, loader, checkpoint=PATH) goes on from "
+            "the file of a checkpoint, and in a notebook %train NAME LOADER --resume PATH, from the file or the folder"
+        ) from None
 
 
 def resumed_settings(run: Run | RecordedRun, step: int) -> dict[str, Any]:

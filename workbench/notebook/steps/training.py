@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import isfunction
+from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakSet
 
 from IPython.core.error import UsageError
 
 from workbench import experiments
+from workbench.checkpoint.parts import is_checkpoint, written_at
 from workbench.errors import did_you_mean
 from workbench.experiments import ModelCheckpoint, Run
 from workbench.experiments.launch.cluster import running
 from workbench.experiments.launch.resume import BEGUN_BY, checkpoint_of, newest_with_checkpoint, resumed_settings
 from workbench.experiments.records.recorded_run import RecordedRun
 from workbench.experiments.tables.run_table import runs
+from workbench.experiments.training.loops.kept import LAST, SUFFIX
 from workbench.experiments.training.loops.step_functions import train_steps
 from workbench.framework.program.program import Program
 from workbench.framework.program.variable import Variable
@@ -42,7 +45,7 @@ class Asked:
         loss, optimizer: names of a Layer's, with dots where they are in something else.
         cluster: the name of a cluster, "" for the one that runs.
         fresh: start over. resume: go on from the last checkpoint: of the run of this number or name, the file or folder
-            of this path, "" of the newest run of what is trained.
+            of this path, the last one of a folder of --checkpoints, "" of the newest run of what is trained.
         bound: the name the run gets at once. line: what was typed.
     """
 
@@ -158,12 +161,32 @@ def _went_before(session: Session, name: str, asked: Asked) -> dict[str, Any]:
         return {"settings": settings}
     if asked.fresh:
         raise UsageError("--fresh starts over, --resume goes on; choose one")
-    known = session.namespace.get(asked.resume)
-    if not (asked.resume.isdecimal() or isinstance(known, Run)) and asked.resume:
-        return {"settings": settings, "checkpoint": asked.resume}
-    before: Run | RecordedRun = newest_with_checkpoint(name) if not asked.resume else known or runs()[int(asked.resume)]
+    before = _run_before(session, name, asked.resume)
+    if isinstance(before, str):
+        return {"settings": settings, "checkpoint": before}
     step, path = checkpoint_of(before, None)
     return {"settings": {**settings, **resumed_settings(before, step)}, "checkpoint": path}
+
+
+def _run_before(session: Session, name: str, resume: str) -> Run | RecordedRun | str:
+    """The run that `--resume` names, or the path of a checkpoint."""
+    if not resume:
+        return newest_with_checkpoint(name)
+    if isinstance(known := session.namespace.get(resume), Run):
+        return known
+    if resume.isdecimal():
+        return runs()[int(resume)]
+    if is_checkpoint(Path(resume)):
+        return resume
+    if kept := [path for path in Path(resume).glob(f"{LAST}*{SUFFIX}") if is_checkpoint(path)]:
+        return str(max(kept, key=written_at))  # several runs may have kept theirs in one folder
+    names = {run.name for run in runs()}
+    if resume in names:
+        return newest_with_checkpoint(resume)
+    raise UsageError(
+        f"there is no run and no checkpoint {resume!r}.{did_you_mean(resume, names)} "
+        f"--resume alone goes on from the newest run of {name!r}"
+    )
 
 
 def _progress(session: Session, asked: Asked) -> bool | None:

@@ -242,9 +242,11 @@ def lasting_steps(before: Run | None) -> int:
     """Steps for a while, a round number: 1, 2 or 5 times a power of ten.
 
     Args:
-        before: how fast it was counts, if it has ended.
+        before: how fast it was counts, if it has ended. While it goes on its own steps stand.
     """
-    if before is None or not before.finished or not before.steps_per_second:
+    if before is not None and not before.finished:
+        return before.steps or _STEPS
+    if before is None or not before.steps_per_second:
         return _STEPS
     wanted = max(before.steps_per_second * _LASTING_S, 10.0)
     power = 10 ** math.floor(math.log10(wanted))
