@@ -5,6 +5,8 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial, update_wrapper, wraps
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,6 +48,72 @@ class Doubled(Derived):
 class Tripled(Doubled):
     def run(self, x: Any) -> Any:
         return x * 3.0
+
+
+WAY = SimpleNamespace(factor=2.0)
+
+
+def times_a_global(function: Any) -> Any:
+    @wraps(function)
+    def inner(x: Any) -> Any:
+        return function(x) * WAY.factor
+
+    return inner
+
+
+def times_an_attribute(function: Any) -> Any:
+    @wraps(function)
+    def inner(owner: Any, *args: Any) -> Any:
+        return function(owner, *args) * owner.factor
+
+    return inner
+
+
+def handed_through(function: Any) -> Any:
+    @wraps(function)
+    def inner(*args: Any) -> Any:
+        return function(*args)
+
+    return inner
+
+
+@times_a_global
+def decorated(x: Any) -> Any:
+    return x * 1.0
+
+
+class Decorated:
+    factor = 2.0
+
+    @times_an_attribute
+    def decorated(self, x: Any) -> Any:
+        return x * 1.0
+
+    @handed_through
+    def behind(self, x: Any) -> Any:
+        return x * self.factor
+
+
+def by_keyword(x: Any, factor: float) -> Any:
+    return x * factor
+
+
+def by_argument(settings: Any, x: Any) -> Any:
+    return x * settings.factor
+
+
+def changed_partial(scaled: Any) -> Any:
+    return lambda x: scaled(x), lambda: scaled.keywords.update(factor=3.0)
+
+
+def changed_argument(settings: Any) -> Any:
+    scaled = update_wrapper(partial(by_argument, settings), by_argument)
+    return lambda x: scaled(x), lambda: setattr(settings, "factor", 3.0)
+
+
+def changed_way(settings: Any) -> Any:
+    factor_of = attrgetter("inner.factor")
+    return lambda x: x * factor_of(settings), lambda: setattr(settings, "inner", SimpleNamespace(factor=3.0))
 
 
 class Scale:
@@ -177,6 +245,16 @@ WORLDS: dict[str, Callable[[], World]] = {
     "builtin that comes": lambda: (by_a_name_that_comes, lambda: patch(builtins, "factor_that_comes", 3.0)),
     "global over a builtin": lambda: (by_a_builtin, lambda: patch(MODULE, "abs", lambda number: 3.0)),
     "builtin": lambda: (by_a_builtin, lambda: patch(builtins, "abs", lambda number: 3.0)),
+    "what a decorator looks at": lambda: (decorated, lambda: patch(WAY, "factor", 3.0)),
+    "what a decorator of a method looks at": instance(
+        lambda s, x: s.decorated(x), lambda s: setattr(s, "factor", 3.0), Decorated
+    ),
+    "what a method behind a decorator looks at": instance(
+        lambda s, x: s.behind(x), lambda s: setattr(s, "factor", 3.0), Decorated
+    ),
+    "keyword of a partial": lambda: changed_partial(partial(by_keyword, factor=2.0)),
+    "argument of a partial that says what it wraps": lambda: changed_argument(SimpleNamespace(factor=2.0)),
+    "way of an attrgetter": lambda: changed_way(SimpleNamespace(inner=SimpleNamespace(factor=2.0))),
     "forward of a layer": layer(Net, lambda net: setattr(net, "forward", tripled)),
     "forward of a class": layer(own_net, lambda net: setattr(type(net), "forward", tripled)),
     "forward of a base": layer(deep_net, lambda net: setattr(type(net).__mro__[1], "forward", tripled)),
