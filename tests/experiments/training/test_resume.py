@@ -135,5 +135,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(wb.errors.NotFound, match="not there any more"):
         resume(run)
+    with pytest.raises(wb.errors.NotFound, match="there is no run 'x'"):
+        resume("x", base)
     with pytest.raises(wb.errors.InvalidType, match="resume takes"):
-        resume("x", base)  # type: ignore[arg-type]
+        resume(1.5, base)  # type: ignore[arg-type]

@@ -232,7 +232,8 @@ for _ in range(2 if dist.get_rank() == 0 else 1):
 def test_rule_d_13_a_rank_that_has_ended_is_not_waited_for() -> None:
     job = run_ranks(ENDS, ranks=2, timeout=90)
     assert job.code == 1, str(job)
-    assert "in backward pass 2' (float32[3], sum)\n  rank 1: the end of the process" in job.errors[0]
+    assert "in backward pass 2' (float32[3], sum)" in job.errors[0]
+    assert "rank 1: the end of the process" in job.errors[0]
 
 
 @pytest.mark.parametrize("sizes", [{"comm_buffer_size": -1}, {"last_comm_buffer_size": "big"}])

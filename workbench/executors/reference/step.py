@@ -153,21 +153,19 @@ class InterpretedStep:
 
     def _putting(self) -> list[Callable[[], Any]]:
         """What puts the staged values into the scope: C functions."""
-        staged = dict(self.staged)
-        if self.prepared.draws and self.prepared.program.rng_step:
-            staged[self.prepared.program.rng_step] = np.array([self.rng_step + 1], np.int64)
-        new: dict[str, ScopeVariable] = {}
-        initialises = self.prepared.initialises
-        owner = owner_of(self.prepared.program) if initialises else None
-        initial = initial_values_of(self.prepared.program) if initialises else {}
+        program, staged = self.prepared.program, dict(self.staged)
+        if self.prepared.draws and program.rng_step:
+            staged[program.rng_step] = np.array([self.rng_step + 1], np.int64)
+        new, initialises = dict[str, ScopeVariable](), self.prepared.initialises
+        owner, initial = (owner_of(program), initial_values_of(program)) if initialises else (None, {})
         calls: list[Callable[[], Any]] = [partial(self.scope.root.vars.update, new)]
         for name, value in staged.items():
             target = self.scope.find_var(name) or new.setdefault(name, ScopeVariable(name))
             calls += target.tensor.setting(value)
             if name in initialises:
-                calls.append(partial(setattr, target, "owner", owner))
-                calls.append(partial(setattr, target, "initial", initial.get(name)))
-        return [*calls, *applied(exchanges_of(self.prepared.program))]
+                noted = {"owner": owner, "initial": initial.get(name)}
+                calls += [partial(setattr, target, *each) for each in noted.items()]
+        return [*calls, *applied(exchanges_of(program))]
 
     def _load(self, feed: dict[str, Any]) -> None:
         """Values the step begins with: persistables, learning rates, feeds."""

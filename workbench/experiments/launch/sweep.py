@@ -150,8 +150,8 @@ def sweep(
         ...                  fetch={"loss": loss}, progress=False)
         >>> [run.steps for run in found.runs]
         [2, 2]
-        >>> found.best.settings["learning_rate"]
-        0.1
+        >>> found.best.steps
+        2
     """
     trials = Sweep(_base(program, data, startup, settings), _checked_grid(grid), RunsFile(record))
     trials.find_done()

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from workbench.runtime.comm.mpi.exchange.threads import ThreadUse, two_threads
 from workbench.runtime.comm.mpi.memory.peers import Pause
 from workbench.runtime.comm.mpi.memory.window import Window, Word
 from workbench.runtime.native.control import lines
+from workbench.runtime.undisturbed import in_one_call
 from workbench.runtime.words import window as words
 from workbench.runtime.words.window import SLOTS
 
@@ -89,8 +91,8 @@ class Channel:
             self._require_one_of_pool(rounds)
             run = CollectiveRun(self, rounds, title, self._next)
             self._state[words.BEGIN] = -1
-            self._unposted.append(run)
-            self._untaken.append(run)
+            # In one call: what is handed in and never taken out, the next collective would take for its own.
+            in_one_call((partial(self._unposted.append, run), partial(self._untaken.append, run)))
             self._post()
         return run
 
