@@ -187,6 +187,9 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "a sum of two gradients is the same either way round", number=1),
     Equivalent("_outputs", "number + k", "number - k",
                "no op saves an output that is a list, so k is 0 where it counts"),
+    Equivalent("_fitted", "grad is None", "False",
+               "a rule gives None for an input that wants a gradient only where by-products alone have gradients, as "
+               "the statistics of a norm; those pass nothing on"),
     Equivalent("DynamicRecorder.record", "count > 2", "count >= 2",
                "ops of two tensors then go the way of all others: the same calls, a little later"),
     Equivalent("_call_of", "1", "2",
