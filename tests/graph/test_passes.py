@@ -109,8 +109,14 @@ def normed(shortcut: Any = None, fetch_norm: bool = False, is_test: bool = False
 def test_winograd_marks_convolutions_of_neighbouring_pixels_and_their_gradients() -> None:
     with building() as main:
         h = wb.static.data("x", [None, 4, 9, 9], "float32")
-        for size, more in ((3, {}), (3, {"stride": 2}), (3, {"dilation": 2}), (3, {"groups": 2}), (1, {})):
-            h = wb.static.nn.conv2d(h, 4, size, padding="SAME", **more)
+        for size, more in (
+            (3, {}),
+            (3, {"stride": 2}),
+            (3, {"dilation": 2, "padding": 2}),
+            (3, {"groups": 2}),
+            (1, {}),
+        ):
+            h = wb.static.nn.conv2d(h, 4, size, **{"padding": "SAME"} | more)
         wb.optimizer.SGD(0.1).minimize(wb.mean(h))
     graph = build(main, 1)
     assert apply(graph, Winograd()) == [True] and apply(graph, Winograd()) == [False]
