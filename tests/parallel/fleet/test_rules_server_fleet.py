@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 import workbench.fluid as fluid
+from tests.parallel.transpiler.programs import line, transpiled
 from workbench.config import get_flags, set_flags
 from workbench.errors import InvalidArgument, InvalidForm, InvalidType, NotFound
 from workbench.fluid.incubate.fleet.base.role_maker import Role, UserDefinedRoleMaker
@@ -303,12 +304,13 @@ def test_build_and_execute_strategies_are_set_in_part() -> None:
             getattr(strategy, method)({"nothing": 1})
 
 
-@pytest.mark.parametrize("field", ["enable_dc_asgd", "geo_sgd_mode"])
-def test_what_is_for_servers_that_do_not_wait_is_refused_elsewhere(field: str) -> None:
+def test_what_is_for_servers_that_do_not_wait_is_refused_elsewhere() -> None:
     config = fluid.DistributeTranspilerConfig()
-    setattr(config, field, True)
-    with pytest.raises(InvalidForm, match=f"{field}=True needs sync_mode=False"):
+    config.geo_sgd_mode = True
+    with pytest.raises(InvalidForm, match="geo_sgd_mode=True needs sync_mode=False"):
         strategy_of(config)
+    with pytest.raises(InvalidForm, match="enable_dc_asgd=True needs sync_mode=False"):  # only transpile() knows
+        transpiled(line(), {"enable_dc_asgd": True}, sync_mode=True)
 
 
 def test_servers_take_recomputing_and_refuse_mixed_precision() -> None:
