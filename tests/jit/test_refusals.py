@@ -62,10 +62,6 @@ def reading(x: Any) -> Any:
     return wb.to_tensor(x.numpy() + 1)  # here
 
 
-def choosing(x: Any) -> Any:
-    return [1, 2, 3][wb.argmax(x)]  # here
-
-
 def assigning(x: Any) -> Any:
     x[0] = 1.0  # here
     return x
@@ -134,7 +130,7 @@ def suppressing(x: Any) -> Any:
 
 FUNCTIONS = [
     branching, looping, printing, formatting, putting_into_text, showing, asking,
-    reading, choosing, assigning, adding_in_place, hooking,
+    reading, assigning, adding_in_place, hooking,
     counting, writing_a_global, reading_any_global, looking_up_a_module, setting_a_context, appending, drawing,
     drawing_in_python, going_on, suppressing,
 ]  # fmt: skip
@@ -249,17 +245,6 @@ def test_in_static_mode_there_is_nothing_to_capture() -> None:
             captured(x)
     finally:
         wb.disable_static()
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x.expand([wb.shape(x)[0] * 2, 3]), lambda x: x.tile([wb.shape(x)[0], 1]),
-     lambda x: wb.reshape(x, [wb.shape(x)[0], -1])],
-)  # fmt: skip
-def test_a_size_that_is_computed_is_called_that(function: Callable[..., Any]) -> None:
-    with pytest.raises(NeedsValue, match="Python needs the value of a tensor here") as refused:
-        wb.jit.to_static(function)(wb.ones([1, 3]))
-    assert "takes an int; where the sizes of x are known, x.shape has them" in refused.value.__notes__[0]
 
 
 def test_a_message_names_what_it_is_about() -> None:

@@ -17,6 +17,8 @@ from workbench.jit.recorded_step import RecordedStep
 from workbench.jit.recorder import CaptureRecorder
 from workbench.jit.surroundings import Surroundings
 from workbench.jit.values.arguments import Arguments
+from workbench.jit.values.captured_tensor import NeedsValue
+from workbench.jit.values.integer_reads import only_one_device
 from workbench.runtime.devices import cpu_places
 
 
@@ -52,6 +54,8 @@ class CapturedStep(RecordedFunction):
     def _made(
         self, recorder: CaptureRecorder, feeds: Sequence[str], outputs: Any, surroundings: Surroundings
     ) -> RecordedStep:
+        if several := only_one_device(recorder.integers, len(self._places)):
+            raise NeedsValue(f"{several}\n  at {caller()}")
         build, execution = self._build or BuildStrategy(), self._execution or ExecutionStrategy()
         if recorder.averaging.is_in(recorder.leaf_gradients):
             build = among_trainers(self._build)
@@ -88,7 +92,8 @@ def capture(
     The function must be one that can be recorded: values it computes and looks at with Python, changes it makes outside
     of tensors, and numbers drawn by Python are refused, with the line. Values of tensors from outside that it looks at
     with Python (`if flag:`, `float(scale)`) are as what it reads else: for others it is recorded anew; those that it
-    changes itself are refused. Learning-rate schedules are stepped outside.
+    changes itself are refused. An integer that it computes and uses as a size, an axis or an index (`x.expand([n, 3])`)
+    is computed in front of every run; for another one it is recorded anew. Learning-rate schedules are stepped outside.
 
     Not all that Python reads can be watched. So in front of calls 2, 4, 8 and so on the function is recorded anew,
     which computes nothing and prints nothing, and the two are compared: what is another thing in every call is refused,

@@ -115,7 +115,7 @@ class RecordedFunction:
     def _step(self, given: Arguments) -> RecordedStep:
         """What is run for such arguments, recorded if it has to be."""
         known = self._steps.of(self._kind(given))
-        step = next((each for each in known if each.fits()), None)
+        step = next((each for each in known if each.fits() and each.computes_same(given.tensors)), None)
         if step is None:
             self._tell(given, known)
             step = self._record(given)
@@ -215,7 +215,7 @@ class RecordedFunction:
         policy = _precision()
         with recorder.running(), recording(AutoCastRecorder(recorder, policy)) if policy else nullcontext():
             arguments = [
-                recorder.argument(name, self._spec(t.kind.spec, number), t.stop_gradient)
+                recorder.argument(name, self._spec(t.kind.spec, number), t)
                 for number, (name, t) in enumerate(zip(given.names, given.tensors, strict=True))
             ]
             args, kwargs = given.replaced(arguments)
@@ -232,7 +232,7 @@ class RecordedFunction:
         """A notice that something is recorded once more, and why."""
         if not self.captures:
             return
-        reason = others[0].reason() if others else self._steps.reason(given)
+        reason = others[0].reason(given.tensors) if others else self._steps.reason(given)
         if reason is not None:
             tell(f"{self._name} is recorded again ({self.captures + 1} times so far): {reason}")
 

@@ -34,6 +34,7 @@ from workbench.jit.values.arguments import leaves, mapped
 from workbench.jit.values.bindings import BoundTensor
 from workbench.jit.values.captured_tensor import CapturedTensor
 from workbench.jit.values.expectation import Expectation, Feeding
+from workbench.jit.values.integer_reads import reasons
 from workbench.jit.values.shared_storage import SharedStorage, fix_where_seen
 from workbench.optimizer.lr import LRScheduler
 from workbench.runtime.storage.scope import Scope
@@ -81,6 +82,7 @@ class RecordedStep(Debugging):
         self.bindings, self.surroundings = recorder.bindings, surroundings
         self.said = recorder.said(feeds, outputs)
         self._values_read = recorder.values_read()
+        self._integers = recorder.integers.kept
         self._gradients = list(recorder.leaf_gradients.by_tensor.values())
         self._optimizers = recorder.optimizers
         self._feeds, self._outputs = list(feeds), outputs
@@ -165,8 +167,20 @@ class RecordedStep(Debugging):
         own = [t.traits if isinstance(t, EagerParamBase) else t.stop_gradient for t in tensors]
         return [*own, *[list((t._hooks or {}).values()) for t in tensors]]
 
-    def reason(self) -> str:
-        """Why it does not fit any more, in words."""
+    def computes_same(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether the integers that Python has read of computed tensors are the same for such arguments."""
+        return not self._integers or next(self._other_integers(tensors), None) is None
+
+    def _other_integers(self, tensors: Sequence[Tensor]) -> Iterator[str]:
+        return reasons(self._integers, self.scope, dict(zip(self._feeds, tensors, strict=True)))
+
+    @property
+    def follows_values(self) -> bool:
+        """Whether it serves only some values of its arguments, or of what they are computed with."""
+        return bool(self._integers)
+
+    def reason(self, tensors: Sequence[Tensor] = ()) -> str:
+        """Why it does not fit any more, or does not fit such arguments, in words."""
         changes = [str(change) for change in self.surroundings.changes()]
         changes += [each.reason for each in self._values_read if not each.is_unchanged()]
         if changes:
@@ -175,6 +189,8 @@ class RecordedStep(Debugging):
             return "a parameter was frozen or thawed, or has another rate, decay or clip, or other hooks"
         if not all(each.fits() for each in self._gradients):
             return "gradients that were there are now left, or the other way round"
+        if tensors and (other := next(self._other_integers(tensors), None)) is not None:
+            return other
         return "a tensor it works on has another shape or dtype"
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
@@ -282,7 +298,7 @@ class RecordedStep(Debugging):
             self._feed_of = expectation.compiled()
             self._expectation = expectation
         plan = self._runner.last_plan
-        if plan is None or not all(each.is_lasting for each in gradients):
+        if plan is None or self._integers or not all(each.is_lasting for each in gradients):
             return
         self._changes.count = parameter_changes.count
         self._changes.until = clock.now + self._due - self._applied[0] - 1  # each run moves the clock by one

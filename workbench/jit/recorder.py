@@ -28,6 +28,7 @@ from workbench.jit.sameness import Recorded
 from workbench.jit.values.arguments import mapped
 from workbench.jit.values.bindings import TensorBindings
 from workbench.jit.values.captured_tensor import CapturedTensor, NeedsValue, refusals
+from workbench.jit.values.integer_reads import IntegerReads
 from workbench.jit.values.python_reads import PythonReads, ReadValue, memory_id
 from workbench.jit.values.raw_arrays import raw_arrays_told
 from workbench.jit.values.sources import Sources
@@ -43,6 +44,7 @@ class CaptureRecorder:
         bindings: the tensors that were met. leaf_gradients: what becomes of `grad`.
         averaging: whose gradients are means over processes.
         optimizers: those that have updated something. reads: values of tensors that Python looks at.
+        integers: those that Python reads of what the function computes.
         sources: what the function has called that gives something else in every call.
         is_open: the function is still running. refused: what it was refused so far.
     """
@@ -59,6 +61,7 @@ class CaptureRecorder:
         self.averaging = Averaging()
         self.optimizers: list[Any] = []
         self.reads = PythonReads(self.bindings.has_memory_of)
+        self.integers = IntegerReads(self.program, self.bindings)
         self.sources = Sources()
         self.is_open = True
         self.refused: list[NeedsValue] = []
@@ -98,14 +101,15 @@ class CaptureRecorder:
         """What was recorded, to be compared with other recordings of the function."""
         return Recorded(self.program, feeds, outputs, self.bindings, list(self.leaf_gradients.by_tensor.values()))
 
-    def argument(self, name: str, spec: Spec, stop_gradient: bool) -> CapturedTensor:
-        """A tensor the function is called with."""
+    def argument(self, name: str, spec: Spec, given: Tensor) -> CapturedTensor:
+        """What stands for a tensor the function is called with; of its shape the program knows what `spec` says."""
         block = self.program.global_block()
         while block.has_var(name):
             name = names.generate(name)
         variable = block.create_var(
-            name, spec.shape, spec.dtype, stop_gradient=stop_gradient, is_data=True, need_check_feed=True
+            name, spec.shape, spec.dtype, stop_gradient=given.stop_gradient, is_data=True, need_check_feed=True
         )
+        self.integers.arguments[name] = given
         return CapturedTensor(variable, self)
 
     # What ops become
@@ -208,6 +212,14 @@ class CaptureRecorder:
         outputs = {slot: self.variable(t) for slot, t in write.outputs.items() if t is not None}
         block = self.program.current_block()
         return block.append_op(write.op.type, inputs=inputs, outputs=outputs, attrs=write.attrs)
+
+    def integer(self, variable: Variable) -> int:
+        """What a variable of one integer holds in the call that is recorded; another value is recorded anew."""
+        return self.integers.value(variable)
+
+    def obstacle(self, variable: Variable) -> str | None:
+        """Why that is not known; None if it is."""
+        return self.integers.obstacle(variable)
 
     def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
         """Have the value of a tensor from outside replaced."""

@@ -12,8 +12,10 @@ from workbench.checkpoint.program_files import PARAMS, model_prefix
 from workbench.dygraph.autograd.modes import no_grad
 from workbench.errors import InvalidType
 from workbench.framework.notice import tell_unused
+from workbench.framework.site import caller
 from workbench.jit.static_function import StaticFunction
 from workbench.jit.translated_layer import TranslatedLayer
+from workbench.jit.values.captured_tensor import NeedsValue
 from workbench.jit.values.objects import is_layer
 from workbench.layers.evaluating import evaluating
 
@@ -50,6 +52,11 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Any = None, **con
         forward = StaticFunction(getattr(forward, "dygraph_function", forward), input_spec)
     with evaluating(layer) if is_layer(layer) else nullcontext(), no_grad():
         concrete, step = forward.get_concrete_program(*_last_arguments(forward))
+    if step.follows_values:
+        raise NeedsValue(
+            "what is saved has to serve all values: Python reads an integer that the function computes, as a size or "
+            f"an index; use x.shape, or -1 for a size that follows from the others\n  at {caller()}"
+        )
     feeds, fetches = [v.name for v in concrete.inputs], [v.name for v in concrete.outputs]
     write_model(path, inference_program(concrete.main_program, feeds, fetches), step.scope)
 

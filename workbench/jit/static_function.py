@@ -149,7 +149,7 @@ class StaticFunction(RecordedFunction):
 
     def _tell(self, given: Arguments, others: Sequence[RecordedStep]) -> None:
         """Only of values that were read: one recording per signature and mode is expected; `captures` counts them."""
-        if others and others[0].reads_others():
+        if others and (others[0].reads_others() or others[0].follows_values):
             super()._tell(given, others)
 
     # Looking in

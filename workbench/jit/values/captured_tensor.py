@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from types import CodeType, FrameType
 from typing import Any, NoReturn, Protocol
@@ -47,6 +48,11 @@ class BranchOnValue(NeedsValue):
         self.code, self.instruction = code, instruction
 
 
+def _is_asked_by_us() -> bool:
+    """Whether the method that calls this was called by workbench's own code."""
+    return is_ours(sys._getframe(2).f_code.co_filename)
+
+
 class RecordsTensors(Protocol):
     """What records.
 
@@ -58,6 +64,12 @@ class RecordsTensors(Protocol):
 
     def backward(self, tensor: CapturedTensor, grad_tensor: Any) -> None:
         """Append the gradients of what a tensor was computed from."""
+
+    def integer(self, variable: Variable) -> int:
+        """What a variable of one integer holds in the call that is recorded; another value is recorded anew."""
+
+    def obstacle(self, variable: Variable) -> str | None:
+        """Why that is not known; None if it is."""
 
     def write_over(self, tensor: Tensor, value: CapturedTensor) -> None:
         """Have the value of a tensor from outside replaced."""
@@ -193,6 +205,40 @@ class CapturedTensor(Tensor):
     def is_open(self) -> bool:
         """Whether the function is still being recorded."""
         return self._recorder.is_open
+
+    def __index__(self) -> int:
+        """The integer as it is in this call, for shapes, axes and the like.
+
+        Raises:
+            NeedsValue: what computes it cannot run by itself. InvalidType: no integer. InvalidArgument: several.
+        """
+        if not (self._recorder.is_open and self.kind.dtype.is_integer and self.size == 1):
+            return super().__index__()
+        if (obstacle := self._recorder.obstacle(self.variable)) is not None:
+            self._refuse("Python needs an integer here", f"{obstacle}; pass the integer as an argument")
+        return self._recorder.integer(self.variable)
+
+    def tolist(self) -> Any:
+        """An integer, or a list of them, as they are in this call, for shapes, axes and the like.
+
+        Raises:
+            NeedsValue: other values than integers, or what computes them cannot run by itself.
+        """
+        if not self.kind.dtype.is_integer or len(self.kind.shape) > 1 or -1 in self.kind.shape:
+            return super().tolist()
+        return [operator.index(each) for each in self] if self.kind.shape else operator.index(self)
+
+    def __int__(self) -> int:
+        return operator.index(self) if self.kind.dtype.is_integer and _is_asked_by_us() else super().__int__()
+
+    def item(self, *index: int) -> Any:
+        """The integer as it is in this call, where a function of workbench's takes a number.
+
+        Raises:
+            NeedsValue: others ask, or for another value than an integer.
+        """
+        is_number = not index and self.kind.dtype.is_integer and self.size == 1
+        return operator.index(self) if is_number and _is_asked_by_us() else super().item(*index)
 
     def __bool__(self) -> bool:
         asking = sys._getframe(1)
