@@ -13,6 +13,7 @@ import pytest
 import workbench as paddle
 from tests.stress.tripwire import Tripwire
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
+from workbench.dygraph.tape.arrivals import await_gradients
 from workbench.framework.notice import Notice
 from workbench.framework.op.recorder import recording
 
@@ -301,3 +302,46 @@ def test_ctrl_c_leaves_the_gradients_of_all_leaves_or_of_none() -> None:
         else:
             return
     raise AssertionError("a walk has more moments than that")
+
+
+class Waiting:
+    """Takes the gradient of one leaf, and keeps what it is told."""
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaves, self.told = {id(leaf): leaf}, list[str]()
+
+    def begin(self, reached: Any) -> None:
+        self.told.append(f"begin {len(reached)}")
+
+    def take(self, leaf: Any, total: Any) -> None:
+        self.told.append("take")
+
+    def go_on(self) -> None:
+        pass
+
+    def finish(self) -> Any:
+        return {}
+
+    def give_up(self, error: BaseException) -> None:
+        self.told.append(f"give up: {error}")
+
+
+def test_who_waits_for_gradients_is_told_that_the_walk_has_failed() -> None:
+    class Broken(paddle.autograd.PyLayer):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            raise KeyError("lost")
+
+    w = paddle.to_tensor([1.0], stop_gradient=False)
+    waiting = Waiting(w)
+    await_gradients(waiting)
+    with pytest.raises(KeyError, match="lost"):
+        Broken.apply(w * 3).backward()
+    assert waiting.told == ["begin 1", "give up: 'lost'"]
+    await_gradients(waiting)
+    (w * 3).backward()  # the next walk reaches it as if nothing had been
+    assert waiting.told[2:] == ["begin 1", "take"]

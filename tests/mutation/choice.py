@@ -14,6 +14,7 @@ from tests.mutation.changes import Change, changes, replaced
 from tests.mutation.known import EQUIVALENT, NAMED, Named
 
 _PER_FUNCTION = 2
+_PROCESSES = "tests/processes/"
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,16 @@ class Mutant:
     def reached_by(self, passed: Mapping[str, tuple[float, frozenset[str]]]) -> list[str]:
         """The tests that call its function: the likeliest file first, of a file the quickest first.
 
-        What no test calls is called where its module is imported, if at all: any test may notice.
+        What no test calls is called where its module is imported, if at all: any test may notice. So may tests that
+        start processes, whose calls nobody hears.
         """
         everywhere = not any(self.change.function in reached for _, reached in passed.values())
         rank = {name.split("::")[0]: number for number, name in reversed(list(enumerate(self.tests)))}
         ranked = [
             (rank[file], seconds, test)
             for test, (seconds, reached) in passed.items()
-            if (file := test.split("::")[0]) in rank and (everywhere or self.change.function in reached)
+            if (file := test.split("::")[0]) in rank
+            and (everywhere or self.change.function in reached or file.startswith(_PROCESSES))
         ]
         return [test for _, _, test in sorted(ranked)]
 

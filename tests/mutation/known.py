@@ -194,6 +194,8 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "ops of two tensors then go the way of all others: the same calls, a little later"),
     Equivalent("_call_of", "1", "2",
                "a step of two operands then goes the general way: the same function, a little later"),
+    Equivalent("_call_of", "1", "2",
+               "a step of two operands then goes the general way: the same function, a little later", 1),
     # Several processes
     Equivalent("GradientExchange.begin", "sorted(unused)", "list(unused)",
                "the buckets start in an order of their own, whichever parameter comes first"),

@@ -386,3 +386,11 @@ def test_a_program_whose_blocks_are_not_there_is_refused() -> None:
     main, startup = server_programs(ENDPOINT, 1, grad_to_block_id=["w@GRAD:7"])
     with warnings.catch_warnings(), pytest.raises(InvalidArgument, match=r"grad_to_block_id 'w@GRAD:7'"):
         Loopback(programs=(main, startup))
+
+
+def test_gradients_that_a_server_has_are_named_in_order() -> None:
+    duty = joined().server.duty
+    (block,) = duty.blocks.values()
+    several = replace(duty, blocks={"z@GRAD": block, "a@GRAD": block})
+    with pytest.raises(InvalidArgument, match="those that do: a@GRAD, z@GRAD"):
+        several.gradient_of("v@GRAD")
