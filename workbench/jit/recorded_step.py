@@ -301,7 +301,8 @@ class RecordedStep(Debugging):
         if plan is None or self._integers or not all(each.is_lasting for each in gradients):
             return
         self._changes.count = parameter_changes.count
-        self._changes.until = clock.now + self._due - self._applied[0] - 1  # each run moves the clock by one
+        runs = self._due - int(self._applied[0]) - 1  # an int of Python's, for it is compared in every call
+        self._changes.until = clock.now + runs  # each run moves the clock by one
         self._scheduled[:] = [each for each in self._optimizers if isinstance(each._learning_rate, LRScheduler)]
         self._expectation.expect([
             *self.surroundings.watched.kept, *self._values_in_force(), *map(_rate_of, self._optimizers),

@@ -65,7 +65,7 @@ class Expectation:
             same += f"all(map({self._named(is_)}, {text}, {entries}))"
         elif count <= _FEW and all(type(key) is str for key in container):
             values = [f"{text}[{self._named(key)}] is {entries}[{count + i}]" for i, key in enumerate(container)]
-            same += " and ".join([*values, f"[*{text}] == {entries}[:{count}]"])
+            same = " and ".join([f"[*{text}] == {self._named([*container])}", *values])  # the names in order, first
         else:
             same += f"all(map({self._named(is_)}, [*{text}, *{text}.values()], {entries}))"
         self._last.append(f"({same} or {self._named(ask)}())")
