@@ -35,6 +35,7 @@ from workbench.jit.values.code_reads import asked_names, attribute_names, chains
 from workbench.jit.values.indirect import WEAK_CONTAINERS, Caches, behind, getter_of, read_through, require_steady
 from workbench.jit.values.libraries import draws_nothing, file_of, is_library, library_names
 from workbench.jit.values.objects import (
+    Lookup,
     calls_super,
     content,
     first_argument,
@@ -42,7 +43,9 @@ from workbench.jit.values.objects import (
     is_layer,
     is_setting,
     is_users,
+    lookup_of,
     may_have,
+    metaclasses,
     site_of,
 )
 from workbench.jit.values.progress import Progress
@@ -417,6 +420,9 @@ class Surroundings:
         own = {} if isinstance(value, type) else getattr(value, "__dict__", {})
         if name not in own and is_layer(value):
             own = next((own[part] for part in _MEMBERS if name in own.get(part, ())), own)
+        if name == "__class__" and not is_closed(type(value)):
+            self._watch_kind(label, value)
+            return type(value)
         if name not in own:
             return self._follow_class(label, value, name)
         if self._watch(f"{label}.{name}", own, name):
@@ -436,8 +442,9 @@ class Surroundings:
 
     def _follow_class(self, label: str, value: Any, name: str) -> Any:
         """An attribute an object has from its class: a method, a property, a constant; or nowhere."""
-        owner = value if isinstance(value, type) else type(value)
-        bases = [base for base in owner.__mro__ if name in vars(base)]
+        owner, bases = lookup_of(value, name)
+        if metaclasses(value):
+            self._watch_metaclass(label, value, name)
         if not (bases and isinstance(vars(bases[0])[name], cached_property)):  # which fills it
             self._watch_absence(f"{label}.{name}", value, name)
         if not bases:
@@ -449,16 +456,18 @@ class Surroundings:
         self._watch_class(owner, name)
         self._watch_kind(label, value)
         contents = [
-            self._follow_member(label, value, base, name) for base in (users if calls_super(owner) else users[:1])
+            self._follow_member(label, value, Lookup(owner, [base]), name)
+            for base in (users if calls_super(owner) else users[:1])
         ]
         return contents[0]
 
-    def _follow_member(self, label: str, value: Any, base: type, name: str) -> Any:
+    def _follow_member(self, label: str, value: Any, lookup: Lookup, name: str) -> Any:
         """What stands under a name in one class of an object; what code finds there, if it is a value."""
+        owner, (base,) = lookup
         member = vars(base)[name]
         self._watch_class(base, name)
         if isinstance(member, staticmethod | classmethod):
-            self._read(member.__func__, first_argument(member.__func__, base))
+            self._read(member.__func__, first_argument(member.__func__, owner))
         elif isinstance(member, FunctionType):
             self._read(member, first_argument(member, value))
         elif (getter := getter_of(member)) is not None:
@@ -492,14 +501,22 @@ class Surroundings:
     def _watch_class(self, owner: type, name: str) -> None:
         """What a class has under a name, from wherever in its bases; and that it has nothing."""
         label, read = f"{owner.__name__}.{name}", partial(getattr, owner, name, MISSING)
-        if read() is not read():  # bound anew at every look
-            for base in owner.__mro__:
+        above = metaclasses(owner)  # whose code may do anything when it is asked
+        if above or read() is not read():  # bound anew at every look
+            for base in (*owner.__mro__, *above):
                 members = vars(base)  # another view of them at every look
                 self.watched.add(label, (id(base), name, "entry"), partial(members.get, name, MISSING))
             return
         is_short = read() is not MISSING and type(name) is str and name.isidentifier() and not iskeyword(name)
         quick = methodcaller("add_attribute", owner, name) if is_short else None
         self.watched.add(label, (id(owner), name), read, quick)
+
+    def _watch_metaclass(self, label: str, value: type, name: str) -> None:
+        """The class of a class, what both have under a name, and what is asked for every name."""
+        self._watch_class(value, name)
+        self.watched.add(f"the class of {label}", (id(value), "class"), partial(type, value))
+        if isinstance(getattr(type(value), "__getattribute__", None), FunctionType):
+            self._hand_on(label, value, None)
 
     def _follow_hook(self, label: str, value: Any, name: str) -> Any:
         """An attribute that neither an object nor its class has: what `__getattr__` makes of it."""

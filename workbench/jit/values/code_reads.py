@@ -15,7 +15,7 @@ _ATTRIBUTES = "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"
 _NOTHING = "PRECALL", "CACHE", "NOP", "RESUME"
 _WITHOUT_EFFECT = "PUSH_NULL", *_NOTHING
 _SUBSCRIPTS = "BINARY_SUBSCR", "BINARY_OP", "STORE_SUBSCR", "DELETE_SUBSCR"
-_ASKING = "getattr", "hasattr", "attrgetter"
+_ASKING = "getattr", "hasattr", "attrgetter", "__getattribute__"
 _ROOTS = {
     "LOAD_GLOBAL": "global",
     "LOAD_NAME": "global",
@@ -69,12 +69,14 @@ def attribute_names(code: CodeType) -> set[str]:
     """The attributes that code reads, of whatever; with those it may name in a string for `getattr`.
 
     Where entries of namespaces are read, or names are computed at run time, `__dict__` is among them: that is all there
-    are.
+    are. Where `type` is read, `__class__` is.
     """
     steps = _steps(code)
     names = {step.argval for step in steps if step.opname in _ATTRIBUTES}
     if any(step.argval == "vars" for step in steps if step.opname in _ROOTS) or _computes_names(steps):
         names.add("__dict__")
+    if any(step.argval == "type" for step in steps if step.opname in _ROOTS):
+        names.add("__class__")
     return names | asked_names(code)
 
 

@@ -18,7 +18,7 @@ def library_names(value: Any, path: Sequence[str] = ()) -> Iterator[str]:
         if is_library(vars(value)):
             yield ".".join([value.__name__, *path])
         return
-    made_by = getattr(value, "__self__", None)
+    made_by = None if isinstance(value, type) else getattr(value, "__self__", None)
     owner: Any = value if isinstance(value, type | FunctionType) else type(value if made_by is None else made_by)
     module = sys.modules.get(owner.__module__)
     if module is not None and not isinstance(value, (*PLAIN, Tensor)) and is_library(vars(module)):

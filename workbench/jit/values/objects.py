@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 from types import CellType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.framework.site import Site, is_ours
 from workbench.jit.values.libraries import file_of, is_library
@@ -67,6 +69,42 @@ def calls_super(owner: type) -> bool:
     return any(isinstance(member, FunctionType) and "super" in member.__code__.co_names for member in members)
 
 
+def metaclasses(value: Any) -> list[type]:
+    """The classes of the user that a class is an instance of; none of what is no class, or has none but Python's."""
+    kind: type = type(value)
+    if kind is type or not isinstance(value, type):
+        return []
+    return [base for base in kind.__mro__ if not is_library(vars(sys.modules.get(base.__module__, builtins)))]
+
+
+class Lookup(NamedTuple):
+    """Where an attribute of an object comes from that the object itself does not have.
+
+    Attributes:
+        owner: the class that is looked at, with its bases: of the object; for a class it, or its class. bases: those
+            that have the name.
+    """
+
+    owner: type
+    bases: list[type]
+
+
+def lookup_of(value: Any, name: str) -> Lookup:
+    """Where Python finds an attribute, as it looks for it."""
+    if not isinstance(value, type):
+        return Lookup(type(value), [base for base in type(value).__mro__ if name in vars(base)])
+    own = [base for base in value.__mro__ if name in vars(base)]
+    above = [base for base in metaclasses(value) if name in vars(base)]
+    if above and (not own or _goes_first(vars(above[0])[name])):
+        return Lookup(type(value), above)
+    return Lookup(value, own)
+
+
+def _goes_first(member: Any) -> bool:
+    """Whether it is a descriptor that goes before what an object itself has under its name."""
+    return hasattr(type(member), "__set__") or hasattr(type(member), "__delete__")
+
+
 def may_have(value: Any, name: str) -> bool:
     """Whether an object has an attribute, or a hook that may make one; the attribute is not asked for."""
     owner = value if isinstance(value, type) else type(value)
@@ -76,4 +114,4 @@ def may_have(value: Any, name: str) -> bool:
         is_made = any(name in part for part in (value._parameters, value._buffers, value._sub_layers))
     else:
         is_made = hasattr(owner, "__getattr__")
-    return is_made or any(name in vars(base) for base in owner.__mro__)
+    return is_made or any(name in vars(base) for base in (*owner.__mro__, *metaclasses(value)))
