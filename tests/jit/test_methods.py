@@ -115,3 +115,35 @@ def test_an_object_and_what_was_recorded_of_it_go_together() -> None:
     del trainer
     gc.collect()
     assert left() is None
+
+
+class Scaled(wb.nn.Layer):
+    """What it computes follows from an attribute of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = self.create_parameter([2], default_initializer=wb.nn.initializer.Constant(1.0))
+        self.scale = 2.0
+
+    def forward(self, x: Any) -> Any:
+        return (x * self.weight * self.scale).sum()
+
+
+@pytest.mark.parametrize("wrap", [wb.jit.to_static, wb.jit.capture], ids=["to_static", "capture"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_of_a_layer_with_a_recorded_forward_runs_its_own(wrap: Any, copied: Any) -> None:
+    net, x = Scaled(), wb.ones([2])
+    net.forward = wrap(net.forward)
+    assert float(net(x)) == 4.0
+    other = copied(net)
+    other.scale = 3.0
+    assert [float(net(x)), float(other(x)), float(net(x))] == [4.0, 6.0, 4.0]
+    assert (other.weight is net.weight) == (copied is copy.copy)  # a shallow copy has the same parameters
+
+
+def test_a_copy_of_a_layer_keeps_what_its_class_says_of_its_state() -> None:
+    class Counted(Scaled):
+        def __getstate__(self) -> Any:
+            return {**vars(self), "scale": 5.0}
+
+    assert float(copy.copy(Counted())(wb.ones([2]))) == 10.0

@@ -292,3 +292,26 @@ def test_a_refused_call_leaves_gradients_from_before(clear: Callable[[Any], None
             gradient, values = w.grad, w.grad.numpy().tolist()
             step(fed(7.0))
     assert w.grad is gradient and w.grad.numpy().tolist() == values
+
+
+def test_clipping_and_scaling_by_hand_point_to_what_is_recorded() -> None:
+    net = wb.nn.Linear(2, 1)
+    optimizer, scaler = wb.optimizer.SGD(0.1, parameters=net.parameters()), wb.amp.GradScaler()
+
+    def clipping(x: Any) -> None:
+        net(x).sum().backward()
+        wb.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+
+    def clipping_values(x: Any) -> None:
+        net(x).sum().backward()
+        wb.nn.utils.clip_grad_value_(net.parameters(), 1.0)
+
+    def scaling(x: Any) -> None:
+        scaler.scale(net(x).sum()).backward()
+        scaler.step(optimizer)
+
+    for function, advice in ((clipping, "grad_clip"), (clipping_values, "grad_clip"), (scaling, "bfloat16")):
+        with pytest.raises(NeedsValue) as refused:
+            wb.jit.capture(function)(wb.ones([1, 2]))
+        assert advice in refused.value.__notes__[-1]
+        assert net.weight.grad is None

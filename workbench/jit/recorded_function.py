@@ -336,6 +336,13 @@ class RecordedFunction:
         method = self._function
         return getattr(method, "__self__", None) is instance and getattr(method, "__func__", None) is function
 
+    def for_copy(self, original: Any, copied: Any) -> Self:
+        """What is recorded of a method of one object, for a copy of it, of which nothing is recorded yet."""
+        function = self._function
+        if getattr(function, "__self__", None) is not original:
+            return self
+        return self._of(function.__func__.__get__(copied))  # type: ignore[attr-defined]
+
     def __copy__(self) -> Self:
         return self
 

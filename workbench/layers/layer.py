@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 from workbench.errors import EnforceNotMet, InvalidArgument, Unimplemented
 from workbench.framework.text.printable import printable
@@ -13,6 +13,14 @@ from workbench.layers.hooks import Hook, Hooks
 from workbench.layers.state import LayerState
 from workbench.layers.trail import name_layer
 from workbench.layers.values import set_dtype
+
+
+@runtime_checkable
+class OfInstance(Protocol):
+    """An attribute that works on the object whose attribute it is."""
+
+    def for_copy(self, original: Any, copied: Any) -> Any:
+        """The same for a copy of that object."""
 
 
 class Layer(LayerState):
@@ -59,6 +67,18 @@ class Layer(LayerState):
             Unimplemented: the subclass has none.
         """
         raise Unimplemented(f"{type(self).__name__} has no forward(); a layer says there what it computes")
+
+    def __copy__(self) -> Self:
+        """Another layer with the same parameters; what is recorded of a method of this one is not the copy's."""
+        reduced: Any = self.__reduce_ex__(4)
+        make, args, state = reduced[:3]
+        copied: Self = make(*args)
+        restore: Any = getattr(copied, "__setstate__", vars(copied).update)
+        restore(state)
+        for name, value in [*vars(copied).items()]:
+            if isinstance(value, OfInstance):
+                vars(copied)[name] = value.for_copy(self, copied)
+        return copied
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         try:

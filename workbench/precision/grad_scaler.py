@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
+from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet, Unimplemented
 from workbench.framework.gradmode import recording_gradients
 from workbench.framework.op.infix import Infix
 from workbench.framework.values.dtype import float32
@@ -89,13 +90,11 @@ class GradScaler:
             return
         if id(optimizer) in self._unscaled:
             raise PreconditionNotMet("unscale_() has already been called on this optimizer since the last update()")
-        is_finite = True
-        with recording_gradients.replaced(False):
-            for parameter in optimizer._parameter_list or ():
-                if parameter.grad is not None:
-                    parameter.grad = _divided(parameter.grad, self._scale)
-                    is_finite = is_finite and _is_finite(parameter.grad)
-        self._unscaled[id(optimizer)] = is_finite
+        given = [parameter for parameter in optimizer._parameter_list or () if parameter.grad is not None]
+        with recording_gradients.replaced(False), _refusal_explained():
+            for parameter in given:
+                parameter.grad = _divided(parameter.grad, self._scale)
+            self._unscaled[id(optimizer)] = all(_is_finite(parameter.grad) for parameter in given)
 
     def step(self, optimizer: Optimizer) -> None:
         """Update the parameters, unless a gradient is not finite."""
@@ -235,6 +234,19 @@ def _divided(grad: Any, scale: float) -> Any:
         grad = CAST(grad, dtype=float32.name)
     factor = FILL_CONSTANT(shape=(1,), value=1.0 / scale, dtype=grad.dtype.name)
     return (multiply_rows if grad.is_selected_rows() else MUL)(grad, factor)
+
+
+@contextmanager
+def _refusal_explained() -> Iterator[None]:
+    """Say what to do instead where a function is being recorded, which refuses what the `with` body does."""
+    try:
+        yield
+    except Unimplemented as error:
+        error.add_note(
+            "GradScaler leaves out an update where a gradient is not finite, which Python decides: keep scaler.step() "
+            "out of what is recorded, or use amp.auto_cast(dtype='bfloat16'), which needs no scaling"
+        )
+        raise
 
 
 def _is_finite(grad: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.errors import ExecutionError, InvalidArgument
+from workbench.errors import ExecutionError, InvalidArgument, Unimplemented
 from workbench.layers.values import set_value
 from workbench.ops.math.clip import clip
 from workbench.ops.math.products.distance import length
@@ -23,6 +23,22 @@ def _gradients(parameters: Any) -> list[Any]:
     """The gradients of parameters that have one."""
     some = parameters if isinstance(parameters, Iterable) and not hasattr(parameters, "grad") else [parameters]
     return [parameter.grad for parameter in some if parameter.grad is not None]
+
+
+def _put(gradient: Any, clipped: Any) -> None:
+    """Write over a gradient.
+
+    Raises:
+        Unimplemented: a function is being recorded.
+    """
+    try:
+        set_value(gradient, clipped)
+    except Unimplemented as error:
+        error.add_note(
+            "what is recorded clips gradients in the update: give the optimizer a grad_clip, "
+            "nn.ClipGradByGlobalNorm(max_norm) or nn.ClipGradByValue(max)"
+        )
+        raise
 
 
 def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
@@ -57,7 +73,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, er
         raise ExecutionError(f"the norm of the gradients is {total.item()}, so they cannot be clipped")
     factor = clip(float(max_norm) / (total + TINY), max=1.0)
     for g in gradients:
-        set_value(g, g * factor.astype(g.dtype))
+        _put(g, g * factor.astype(g.dtype))
     return total
 
 
@@ -87,4 +103,4 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
         [0.5]
     """
     for g in _gradients(parameters):
-        set_value(g, clip(g, min=-float(clip_value), max=float(clip_value)))
+        _put(g, clip(g, min=-float(clip_value), max=float(clip_value)))
