@@ -59,14 +59,16 @@ def test_a_compiler_that_fails_is_told(image: Path, cache: Path, monkeypatch: py
 
 
 def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    runtime = tmp_path / "runtime"
-    for name in ("native", "kernels", "words"):
-        shutil.copytree(Path(source.__file__).parent.parent / name, runtime / name)
+    runtime, root = tmp_path / "runtime", Path(source.__file__).parent.parent.parent
+    for name in ("runtime/native", "runtime/kernels", "runtime/words", "ops", "framework/rows"):
+        shutil.copytree(root / name, tmp_path / name)
     monkeypatch.setattr(source, "__file__", str(runtime / "native" / "source.py"))
     before = source.fingerprint.__wrapped__()
     assert before == source.fingerprint()
     for path in (
-        runtime / "kernels" / "loss" / "losses.py",
+        runtime / "kernels" / "loss" / "attention.py",
+        tmp_path / "ops" / "loss" / "softmax.py",
+        tmp_path / "framework" / "rows" / "passes.py",
         runtime / "native" / "elf.py",
         runtime / "words" / "codes.py",
     ):

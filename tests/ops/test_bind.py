@@ -275,66 +275,6 @@ def test_products_of_any_size(sizes: tuple[int, int, int], trans_x: bool, trans_
     )
 
 
-@given(st.data(), st.integers(1, 6), st.integers(1, 40))
-@settings(max_examples=150, deadline=None)
-def test_cross_entropy_of_any_logits(data: st.DataObject, rows: int, classes: int) -> None:
-    """`argmax` where `forward` takes the maximum: ties, zeros of both signs, infinities, NaN."""
-    values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 3e38, -3e38, np.inf, -np.inf, np.nan]) | st.floats(-50, 50)
-    logits = np.array(data.draw(st.lists(values, min_size=rows * classes, max_size=rows * classes)), "float32")
-    label = np.array(data.draw(st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)))
-    op, x = find_op("softmax_with_cross_entropy"), logits.reshape(rows, classes)
-    assert check(op, [x, label[:, None]], [_stale(x), _stale(x[:, :1])], op.attrs)
-    assert check(find_op("softmax"), [x], [_stale(x)], {"axis": 1})
-
-
-# Labels
-
-
-def _labelled(label: Any, classes: int = 5) -> tuple[Op, list[Any], list[Any]]:
-    rng = np.random.default_rng(3)
-    logits = rng.standard_normal((4, classes)).astype("float32")
-    return find_op("softmax_with_cross_entropy"), [logits, label], [_stale(logits), _stale(logits[:, :1])]
-
-
-@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64"])
-@pytest.mark.parametrize("wrong", [5, 100, 127, -1, -128])
-def test_wrong_labels_are_refused_when_the_calls_run(dtype: str, wrong: int) -> None:
-    """With the message of `forward`; right ones before and after are not disturbed."""
-    if wrong < 0 and dtype.startswith("u"):
-        pytest.skip("no negative numbers")
-    label = np.array([[0], [4], [2], [1]], dtype)
-    op, arrays, outs = _labelled(label)
-    grad_op, p, g = find_op(op.grad_type), np.full((4, 5), 0.2, "float32"), np.ones((4, 1), "float32")
-    back = grad_op.bind([_stale(p)], [arrays[0], label, p, None, g], Scratch(), **op.attrs)
-    calls = op.bind(outs, arrays, Scratch(), **op.attrs)
-    for call in calls:
-        call()
-    good, label[2] = outs[1].copy(), wrong
-    with pytest.raises(InvalidArgument) as expected:
-        C.run_forward(op, arrays, op.attrs)
-    for run in (calls[-1], back[-1]):
-        with pytest.raises(InvalidArgument) as error:
-            run()
-        assert str(error.value) == str(expected.value)
-    label[2] = 2
-    for call in calls:
-        call()
-    assert np.array_equal(outs[1], good)
-
-
-@pytest.mark.parametrize("classes", [200, 70_000])
-def test_labels_narrower_than_the_number_of_classes(classes: int) -> None:
-    for dtype in ("int8", "uint8", "int16", "int64"):
-        label = np.array([[0], [4], [120], [1]], dtype)
-        op, arrays, outs = _labelled(label, classes)
-        assert check(op, arrays, outs, op.attrs)
-        label[0] = -1 if dtype.startswith("i") else 0
-        calls = op.bind(outs, arrays, Scratch(), **op.attrs)
-        if dtype.startswith("i"):
-            with pytest.raises(InvalidArgument, match="-1 at position"):
-                _run(calls, Scratch())
-
-
 def test_wrong_ids_are_refused_when_the_calls_run() -> None:
     op = find_op("lookup_table_v2")
     table, ids = np.arange(12, dtype="float32").reshape(4, 3), np.array([[3, 0], [1, 2]])

@@ -43,6 +43,7 @@ def backward_op(record: Op) -> Op:
         sparse=record.sparse,
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
         bind=record.grad_bind,
+        rows=record.grad_rows,
         cost=_cost(record),
         aliases=shown,
         view=record.grad_view,

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 from workbench.errors import InvalidType, NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.recorder import current_recorder
+from workbench.framework.rows.program import RowProgram
 from workbench.framework.values.spec import ROWS, Spec, size_of
 from workbench.framework.values.views import ViewRule
 
@@ -111,6 +112,7 @@ class Op:
         is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
             the normalisation before it.
         is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
+        rows: the row program its body is, from which kernels are made; `grad_rows` that of the backward op.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
     """
@@ -148,6 +150,8 @@ class Op:
     is_product: bool = False
     is_activation: bool = False
     layout_free: bool = False
+    rows: RowProgram | None = None
+    grad_rows: RowProgram | None = None
     view: ViewRule | None = None
     grad_view: ViewRule | None = None
     layer: str = ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
-from workbench.framework.op.declare import op
-from workbench.framework.op.record import Cost
+from workbench.framework.op.rows import along, row_op
 from workbench.framework.values.spec import (
     Spec,
     normalize_axis,
@@ -15,27 +13,11 @@ from workbench.framework.values.spec import (
     require_same_dtype,
     same_dim,
     shape_text,
-    size_of,
 )
-from workbench.framework.values.sums import add_up_along
-from workbench.ops.index.label import (
-    IGNORE_INDEX,
-    along,
-    checked_labels,
-    place_label,
-    reduced_shape,
-    require_labels,
-)
-from workbench.ops.loss.bound_softmax import (
-    bind_cross_entropy,
-    bind_cross_entropy_grad,
-    bind_softmax,
-    bind_softmax_grad,
-    prepare_softmax,
-)
+from workbench.ops.index.label import IGNORE_INDEX, place_label, reduced_shape, require_labels
+from workbench.ops.index_range import require_in_range
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp
-from workbench.ops.precision import rounded, wide
 
 
 def _infer(x: Spec, axis: int) -> Spec:
@@ -44,69 +26,33 @@ def _infer(x: Spec, axis: int) -> Spec:
     return x
 
 
-def _cost(x: Spec, axis: int) -> Cost:
-    n = max(size_of(x.shape), 0)
-    return Cost(5 * n, 2 * n * x.dtype.itemsize)
-
-
-def _exp_shifted(xp: Any, x: Any, axis: int, out: Any = None) -> tuple[Any, Any]:
-    """exp(x - max) and its sum along `axis`; no overflow, and the sum is at least 1."""
-    shifted = xp.subtract(x, x.max(axis=axis, keepdims=True), out=out)
-    grown = xp.exp(shifted, out=shifted)
-    return grown, add_up_along(grown, axis)
-
-
-def _softmax_into(xp: Any, outs: Sequence[Any], x: Any, axis: int) -> None:
-    (out,) = outs
-    if not x.size:
-        return
-    if wide(x) is not x:
-        out[...] = _softmax(xp, x, axis)
-        return
-    grown, total = _exp_shifted(xp, x, axis, out)
-    xp.divide(grown, total, out=out)
-
-
-def _softmax(xp: Any, x: Any, axis: int) -> Any:
-    if not x.size:
-        return x.copy()
-    grown, total = _exp_shifted(xp, wide(x), axis)
-    grown /= total
-    return rounded(grown, x)
-
-
 def _softmax_rule(g: Any, y: Any, x: Any, axis: int) -> Any:
     gy = g * y
     return gy - y * reduce_sum(gy, axis=axis, keepdim=True)
 
 
-def _softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> Any:
-    w = wide(y)
-    gy = w * g
-    gy -= w * add_up_along(gy, axis)
-    return rounded(gy, y)
+def _softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    return y * (g - rows.sum(y * g))
 
 
-@op(
+@row_op(
     "softmax",
     "X -> Out",
+    axes=along("axis"),
     shaped_like={"X": "Out"},
     attrs={"axis": -1},
     like_x="Out",
     infer=_infer,
     grad=_softmax_rule,
-    grad_forward=_softmax_back,
-    forward_out=_softmax_into,
-    bind=bind_softmax,
-    prepare=prepare_softmax,
-    grad_bind=bind_softmax_grad,
+    grad_body=_softmax_back,
+    grad_needs="Out",
     saved="Out",
     shape_only="X",
-    cost=_cost,
 )
-def SOFTMAX(xp: Any, x: Any, axis: int) -> Any:
+def SOFTMAX(rows: Any, x: Any) -> Any:
     """exp(x) / sum(exp(x)) along one axis."""
-    return _softmax(xp, x, axis)
+    grown = rows.exp(x - rows.top(x))
+    return grown * (1.0 / rows.sum(grown))  # the sum is at least 1
 
 
 def softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = None) -> Any:
@@ -130,30 +76,27 @@ def softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = None) 
     return SOFTMAX(x if dtype is None else x.astype(dtype), axis=axis, name=name)
 
 
-def _log_softmax_back(xp: Any, x: Any, y: Any, g: Any, wanted: Any, axis: int) -> Any:
-    g_wide = wide(g)
-    return rounded(g_wide - xp.exp(wide(y)) * add_up_along(g_wide, axis), y)
+def _log_softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    return g - rows.exp(y) * rows.sum(g)
 
 
-@op(
+@row_op(
     "log_softmax",
     "X -> Out",
+    axes=along("axis"),
     attrs={"axis": -1},
     like_x="Out",
     infer=_infer,
     grad=lambda g, y, x, axis: g - exp(y) * reduce_sum(g, axis=axis, keepdim=True),
-    grad_forward=_log_softmax_back,
+    grad_body=_log_softmax_back,
+    grad_needs="Out",
     saved="Out",
     shape_only="X",
-    cost=_cost,
 )
-def LOG_SOFTMAX(xp: Any, x: Any, axis: int) -> Any:
+def LOG_SOFTMAX(rows: Any, x: Any) -> Any:
     """log(softmax(x)) along one axis."""
-    if not x.size:
-        return x.copy()
-    shifted = wide(x) - wide(x).max(axis=axis, keepdims=True)
-    shifted -= xp.log(add_up_along(xp.exp(shifted), axis))
-    return rounded(shifted, x)
+    shifted = x - rows.top(x)
+    return shifted - rows.log(rows.sum(rows.exp(shifted)))
 
 
 def log_softmax(x: Any, axis: int = -1, dtype: Any = None, name: str | None = None) -> Any:
@@ -205,83 +148,49 @@ def _cross_entropy_rule(
 
 
 def _cross_entropy_back(
-    xp: Any, logits: Any, label: Any, softmax: Any, g_softmax: Any, g_loss: Any, wanted: Any,
-    soft_label: bool, ignore_index: int, axis: int, **attrs: Any,
-) -> Any:  # fmt: skip
-    p = wide(softmax)
+    rows: Any, logits: Any, label: Any, softmax: Any, g_softmax: Any, g_loss: Any, soft_label: bool, ignore_index: int
+) -> Any:
+    through = 0.0 * softmax if g_softmax is None else _softmax_back(rows, logits, softmax, g_softmax)
     if g_loss is None:
-        grad = xp.zeros_like(p)
-    elif soft_label:
-        grad = _soft_back(p, wide(label), wide(g_loss), axis)
+        return through
+    if soft_label:
+        own = (softmax * rows.sum(label) - label) * g_loss
     else:
-        grad = _hard_back(xp, p, label, wide(g_loss), ignore_index, axis)
-    if g_softmax is not None:
-        grad += _softmax_back(xp, p, p, wide(g_softmax), None, axis)
-    return rounded(grad, softmax)
+        g = rows.where(label == ignore_index, 0.0, g_loss)
+        own = softmax * g - rows.place(g, label, ignore_index)
+    return own if g_softmax is None else own + through
 
 
-def _soft_back(p: Any, label: Any, g: Any, axis: int) -> Any:
-    return (p * add_up_along(label, axis) - label) * g
-
-
-def _hard_back(xp: Any, p: Any, label: Any, g: Any, ignore_index: int, axis: int) -> Any:
-    index, ignored = checked_labels(xp, "softmax_with_cross_entropy", label, p.shape, axis, ignore_index)
-    if ignored is not None:
-        g = xp.where(ignored, g.dtype.type(0), g)
-    grad = p * g
-    grad[along(xp, index, axis)] -= g
-    return grad
-
-
-def _cross_entropy_cost(logits: Spec, label: Spec, **attrs: Any) -> Cost:
-    n = max(size_of(logits.shape), 0)
-    return Cost(6 * n, 2 * n * logits.dtype.itemsize + max(size_of(label.shape), 0) * label.dtype.itemsize)
-
-
-@op(
+@row_op(
     "softmax_with_cross_entropy",
     "Logits, Label -> Softmax, Loss",
+    axes=along("axis"),
+    per_row="Label, Loss",
+    labels="Label",
+    soft_labels="soft_label",
+    integers="ignore_index",
+    check=require_in_range,
     shaped_like={"Logits": "Softmax"},
     attrs={"soft_label": False, "ignore_index": IGNORE_INDEX, "numeric_stable_mode": True, "axis": -1},
     infer=_infer_cross_entropy,
     grad=_cross_entropy_rule,
-    grad_forward=_cross_entropy_back,
-    bind=bind_cross_entropy,
-    grad_bind=bind_cross_entropy_grad,
+    grad_body=_cross_entropy_back,
+    grad_needs="Loss",
     saved="Label, Softmax",
     shape_only="Logits",
     no_grad="Label",
-    cost=_cross_entropy_cost,
 )
-def SOFTMAX_WITH_CROSS_ENTROPY(
-    xp: Any,
-    logits: Any,
-    label: Any,
-    soft_label: bool,
-    ignore_index: int,
-    numeric_stable_mode: bool,
-    axis: int,
-) -> tuple[Any, Any]:
+def SOFTMAX_WITH_CROSS_ENTROPY(rows: Any, logits: Any, label: Any, soft_label: bool, ignore_index: int) -> Any:
     """Softmax and -sum(label * log(softmax)); always in the stable form, whatever `numeric_stable_mode`."""
-    if not logits.size:
-        return logits.copy(), xp.zeros(reduced_shape(logits.shape, axis), logits.dtype)
-    x = wide(logits)
-    shifted = x - x.max(axis=axis, keepdims=True)
-    grown = xp.exp(shifted)
-    total = add_up_along(grown, axis)
-    grown /= total
-    log_total = xp.log(total)
+    shifted = logits - rows.top(logits)
+    grown = rows.exp(shifted)
+    total = rows.sum(grown)
     if soft_label:
-        loss = add_up_along(label * (log_total - shifted), axis)
+        loss = rows.sum(label * (rows.log(total) - shifted))
     else:
-        loss = _hard_loss(xp, shifted, log_total, label, ignore_index, axis)
-    return rounded(grown, logits), rounded(loss, logits)
-
-
-def _hard_loss(xp: Any, shifted: Any, log_total: Any, label: Any, ignore_index: int, axis: int) -> Any:
-    index, ignored = checked_labels(xp, "softmax_with_cross_entropy", label, shifted.shape, axis, ignore_index)
-    loss = log_total - shifted[along(xp, index, axis)]
-    return loss if ignored is None else xp.where(ignored, loss.dtype.type(0), loss)
+        loss = rows.log(total) - rows.pick(shifted, label, ignore_index)
+        loss = rows.where(label == ignore_index, 0.0, loss)
+    return grown * (1.0 / total), loss
 
 
 def softmax_with_cross_entropy(

@@ -84,7 +84,7 @@ def _bn_act_back(xp: Any, *arrays: Any, wanted: Any, act_type: str, **attrs: Any
     *inputs, y, saved_mean, saved_inverse, g_y, g_mean, g_variance, g_saved, g_inverse = arrays
     g = None if g_y is None else _act_gradient(xp, act_type, y, y, g_y)
     rest = (saved_mean, saved_inverse, g, g_mean, g_variance, g_saved, g_inverse)
-    return BATCH_NORM.grad_forward(xp, *inputs, *rest, wanted, **attrs)
+    return BATCH_NORM.grad_forward(xp, *inputs, *rest, wanted=wanted, **attrs)
 
 
 @op(
@@ -137,7 +137,7 @@ def _bn_add_act_back(
     assert BATCH_NORM.grad_forward is not None
     g = None if g_y is None else _act_gradient(xp, act_type, y, y, g_y)
     inputs = (x, scale, bias, moving_mean, moving_variance, saved_mean, saved_inverse)
-    g_x, *g_channels = BATCH_NORM.grad_forward(xp, *inputs, g, *g_statistics, wanted, **attrs)
+    g_x, *g_channels = BATCH_NORM.grad_forward(xp, *inputs, g, *g_statistics, wanted=wanted, **attrs)
     return g_x, xp.zeros_like(z) if g is None else g, *g_channels
 
 

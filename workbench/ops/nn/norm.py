@@ -3,36 +3,22 @@
 Sources: Ioffe and Szegedy, "Batch Normalization", ICML 2015;
     Ba, Kiros and Hinton, "Layer Normalization", 2016.
 Both gradients come twice: as a rule that computes the statistics from `x` again (so that it can itself be
-differentiated), and as a direct body that uses the saved statistics.
+differentiated), and as a row program that uses the saved statistics.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import InvalidArgument, ShapeError
-from workbench.framework.op.declare import op
-from workbench.framework.op.record import Cost
+from workbench.framework.op.rows import flat_rows, from_axis, row_op
+from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.values.spec import Shape, Spec, merge_dim, require_float, same_dim, shape_text, size_of
-from workbench.framework.values.sums import add_up
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.nn.bound_norms import bind_batch_norm, bind_batch_norm_grad, bind_layer_norm, bind_layer_norm_grad
-from workbench.ops.nn.channels import (
-    channel_axis,
-    gradient_sums,
-    input_gradient,
-    moved,
-    normalised,
-    other_axes,
-    per_channel,
-    rescaled,
-    slope,
-    uses_given_statistics,
-)
-from workbench.ops.precision import rounded, wide, wide_dtype
+from workbench.ops.nn.channels import channel_axis, other_axes, per_channel, uses_given_statistics
+from workbench.ops.precision import wide_dtype
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 
@@ -90,42 +76,45 @@ def _centred_gradient(g: Any, normal: Any, inverse: Any, axes: list[int]) -> Any
     return (g - mean(g, axis=axes, keepdim=True) - normal * along) * inverse
 
 
-def _no_gradients(xp: Any, *inputs: Any) -> tuple[Any, ...]:
-    return tuple(None if a is None else xp.zeros_like(a) for a in inputs)
+def _given(attrs: dict[str, Any]) -> bool:
+    asked = ("is_test", "use_global_stats", "trainable_statistics")
+    return uses_given_statistics(*(attrs.get(name, False) for name in asked))
+
+
+def _require_values(rows: Any, attrs: dict[str, Any]) -> None:
+    if not rows.count and not _given(attrs):
+        raise InvalidArgument(
+            "batch_norm in training needs at least one value per channel\n"
+            f"  expected: no empty dimension\n  got:      X of shape {list(rows.shape)}"
+        )
 
 
 def _batch_norm_back(
-    xp: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
-    saved_mean: Any, saved_inverse: Any, g_y: Any, g_mean_out: Any, g_variance_out: Any,
-    g_saved_mean: Any, g_saved_inverse: Any, wanted: Any,
-    is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool, **attrs: Any,
+    rows: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
+    mean: Any, inverse: Any, g: Any, g_mean_out: Any, g_variance_out: Any, g_mean: Any, g_inverse: Any,
+    given: bool, **attrs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    if g_y is None:
-        return _no_gradients(xp, x, scale, bias)
-    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
-    g = wide(g_y)
-    normal = normalised(x, saved_mean, saved_inverse, columns)
-    g_bias, g_scale = gradient_sums(g, normal, axes)
-    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
-        g_x = g * slope(scale, saved_inverse, columns)
-    else:
-        count = x.size // g_bias.size
-        g_x = input_gradient(xp, g, normal, g_bias / count, g_scale / count, scale, saved_inverse, columns)
-    return (
-        rounded(g_x, x),
-        None if scale is None else rounded(g_scale, scale),
-        None if bias is None else rounded(g_bias, bias),
-    )
+    if g is None:  # the statistics are by-products: only Y passes gradients on
+        return x * 0.0, None if scale is None else scale * 0.0, mean * 0.0
+    normal = (x - mean) * inverse
+    g_bias, g_scale = rows.sum(g), rows.sum(g * normal)
+    slope = inverse if scale is None else inverse * scale
+    g_x = g if given else g - (normal * (g_scale / rows.count) + g_bias / rows.count)
+    return g_x * slope, None if scale is None else g_scale, g_bias
 
 
-def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
-    n = max(size_of(x.shape), 0)
-    return Cost(8 * n, 4 * n * x.dtype.itemsize)
-
-
-@op(
+@row_op(
     "batch_norm",
     "X, Scale?, Bias?, Mean, Variance -> Y, MeanOut, VarianceOut, SavedMean, SavedVariance",
+    axes=lambda rank, attrs: other_axes(rank, attrs["data_layout"]),
+    per_row="Scale, Bias, Mean, Variance, MeanOut, VarianceOut, SavedMean, SavedVariance",
+    wide="SavedMean, SavedVariance",
+    numbers="momentum, epsilon",
+    options={"given": _given},
+    grad_optional="Scale",
+    layouts=(LINES, PLANES, COLUMNS),
+    row_shape=flat_rows,
+    require=_require_values,
     shaped_like={"Mean": "SavedMean", "Variance": "SavedVariance"},
     attrs={
         "momentum": 0.9,
@@ -138,20 +127,17 @@ def _norm_cost(x: Spec, *rest: Any, **attrs: Any) -> Cost:
     like_x="Y",
     infer=_infer_batch_norm,
     grad=_batch_norm_rule,
-    grad_forward=_batch_norm_back,
-    bind=bind_batch_norm,
-    grad_bind=bind_batch_norm_grad,
+    grad_body=_batch_norm_back,
+    grad_needs="Y",
     saved="X, Scale, SavedMean, SavedVariance",
     shape_only="Bias, Mean, Variance",
     no_grad="Mean, Variance",
     by_products="MeanOut, VarianceOut, SavedMean, SavedVariance",
     aliases={"MeanOut": "Mean", "VarianceOut": "Variance"},
-    cost=_norm_cost,
 )
 def BATCH_NORM(
-    xp: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
-    momentum: float, epsilon: float, is_test: bool, data_layout: str,
-    use_global_stats: bool, trainable_statistics: bool,
+    rows: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
+    momentum: float, epsilon: float, given: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """(x - mean) / sqrt(variance + epsilon) * scale + bias per channel, and the moving statistics.
 
@@ -159,29 +145,16 @@ def BATCH_NORM(
     `moving = momentum * moving + (1 - momentum) * batch`; otherwise the moving ones are used and kept.
     SavedMean and SavedVariance are the mean and the *inverse standard deviation* that were used (P-5).
     """
-    axes, columns = other_axes(x.ndim, data_layout), per_channel(x.shape, data_layout)
-    w = wide(x)
-    if uses_given_statistics(is_test, use_global_stats, trainable_statistics):
-        used_mean, used_variance = moving_mean.astype(w.dtype), moving_variance.astype(w.dtype)
-        mean_out, variance_out = moving_mean.copy(), moving_variance.copy()
-        centred = w - used_mean.reshape(columns)
-    else:
-        _require_values(x, axes)
-        used_mean = w.mean(axis=axes)
-        centred = w - used_mean.reshape(columns)
-        used_variance = (centred * centred).mean(axis=axes)
-        mean_out = moved(moving_mean, used_mean, momentum)
-        variance_out = moved(moving_variance, used_variance, momentum)
-    inverse = 1 / xp.sqrt(used_variance + epsilon)
-    return rescaled(centred, x, scale, bias, inverse, columns), mean_out, variance_out, used_mean, inverse
-
-
-def _require_values(x: Any, axes: tuple[int, ...]) -> None:
-    if not all(x.shape[a] for a in axes):
-        raise InvalidArgument(
-            "batch_norm in training needs at least one value per channel\n"
-            f"  expected: no empty dimension\n  got:      X of shape {list(x.shape)}"
-        )
+    mean = moving_mean if given else rows.mean(x)
+    centred = x - mean
+    variance = moving_variance if given else rows.mean(centred * centred)
+    inverse = 1.0 / rows.sqrt(variance + epsilon)
+    y = centred * (inverse if scale is None else inverse * scale)
+    y = y if bias is None else y + bias
+    if given:
+        return y, moving_mean, moving_variance, mean, inverse
+    moved = (old * momentum + new * (1 - momentum) for old, new in ((moving_mean, mean), (moving_variance, variance)))
+    return y, *moved, mean, inverse
 
 
 def batch_norm(
@@ -286,57 +259,49 @@ def _layer_norm_rule(
 
 
 def _layer_norm_back(
-    xp: Any, x: Any, scale: Any, bias: Any, row_mean: Any, row_variance: Any,
-    g_y: Any, g_mean: Any, g_variance: Any, wanted: Any, epsilon: float, begin_norm_axis: int,
+    rows: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, g: Any, g_mean: Any, g_variance: Any,
+    epsilon: float,
 ) -> tuple[Any, ...]:  # fmt: skip
-    if g_y is None:
-        return _no_gradients(xp, x, scale, bias)
-    rows = (row_mean.size, math.prod(x.shape[begin_norm_axis:]))
-    g = wide(g_y).reshape(rows)
-    inverse = (1 / xp.sqrt(row_variance + epsilon))[:, None]
-    normal = (wide(x).reshape(rows) - row_mean[:, None]) * inverse
-    g_scale = None if scale is None else rounded(add_up(g * normal, (0,)).reshape(scale.shape), scale)
-    g_bias = None if bias is None else rounded(add_up(g, (0,)).reshape(bias.shape), bias)
-    g_normal = g if scale is None else g * wide(scale).reshape(1, -1)
-    along = (g_normal * normal).mean(axis=1, keepdims=True)
-    g_x = g_normal - g_normal.mean(axis=1, keepdims=True)
-    normal *= along
-    g_x -= normal
-    g_x *= inverse
-    return rounded(g_x.reshape(x.shape), x), g_scale, g_bias
+    if g is None:  # mean and variance are by-products
+        return x * 0.0, None if scale is None else scale * 0.0, None if bias is None else bias * 0.0
+    inverse = 1.0 / rows.sqrt(variance + epsilon)
+    normal = (x - mean) * inverse
+    g_normal = g if scale is None else g * scale
+    g_x = (g_normal - rows.mean(g_normal) - normal * rows.mean(g_normal * normal)) * inverse
+    return g_x, None if scale is None else rows.across(g * normal), rows.across(g)
 
 
-@op(
+@row_op(
     "layer_norm",
     "X, Scale?, Bias? -> Y, Mean, Variance",
+    axes=from_axis("begin_norm_axis"),
+    per_row="Mean, Variance",
+    per_place="Scale, Bias",
+    wide="Mean, Variance",
+    numbers="epsilon",
+    grad_optional="Scale",
+    row_shape=flat_rows,
     attrs={"epsilon": 1e-5, "begin_norm_axis": 1},
     like_x="Y",
     infer=_infer_layer_norm,
     grad=_layer_norm_rule,
-    grad_forward=_layer_norm_back,
-    bind=bind_layer_norm,
-    grad_bind=bind_layer_norm_grad,
+    grad_body=_layer_norm_back,
+    grad_needs="Y",
     saved="X, Scale, Mean, Variance",
     by_products="Mean, Variance",
     shape_only="Bias",
-    cost=_norm_cost,
 )
-def LAYER_NORM(xp: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int) -> tuple[Any, ...]:
+def LAYER_NORM(rows: Any, x: Any, scale: Any, bias: Any, epsilon: float) -> tuple[Any, ...]:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias over the dimensions from `begin_norm_axis` on.
 
     Mean and (biased) Variance have one entry per normalised block.
     """
-    rows = (math.prod(x.shape[:begin_norm_axis]), math.prod(x.shape[begin_norm_axis:]))
-    w = wide(x).reshape(rows)
-    row_mean = w.mean(axis=1)
-    y = w - row_mean[:, None]
-    row_variance = (y * y).mean(axis=1)
-    y *= (1 / xp.sqrt(row_variance + epsilon))[:, None]
-    if scale is not None:
-        y *= wide(scale).astype(w.dtype).reshape(1, -1)
-    if bias is not None:
-        y += wide(bias).astype(w.dtype).reshape(1, -1)
-    return rounded(y.reshape(x.shape), x), row_mean, row_variance
+    mean = rows.mean(x)
+    centred = x - mean
+    variance = rows.mean(centred * centred)
+    normal = centred * (1.0 / rows.sqrt(variance + epsilon))
+    y = normal if scale is None else normal * scale
+    return y if bias is None else y + bias, mean, variance
 
 
 def layer_norm(

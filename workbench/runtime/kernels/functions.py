@@ -66,6 +66,23 @@ def exp(v: Vectors, x: Any) -> Any:
     return v.multiply(grown, _power_of_two(v, rest))
 
 
+DECAY = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+
+
+def decay(v: Vectors, x: Any) -> Any:
+    """e to the power x for x <= 0, within 1.1 ulp; 0 below the least normal number, NaN of NaN.
+
+    Adding WHOLE + BIAS rounds to a whole number: its bits are the last ones of the sum, moved by the exponent's bias.
+    """
+    inside = v.select(v.compare("<", x, -88.0), -88.0, x)
+    moved = v.fma(inside, LOG2_E, WHOLE + BIAS)
+    n = v.subtract(moved, WHOLE + BIAS)
+    r = v.fma(n, -LN2_LOW, v.fma(n, -LN2_HIGH, inside))
+    p = v.polynomial(r, DECAY)
+    p = v.add(v.fma(p, v.multiply(r, r), r), 1.0)
+    return v.multiply(p, v.from_bits(v.builder.shl(v.bits(moved), v.integer(23))))
+
+
 def expm1(v: Vectors, x: Any) -> Any:
     """exp(x) - 1, within 1.5 ulp: twice (2^(n - 1) (exp(r) - 1) + 2^(n - 1) - 1 / 2), where 2^n may be too large."""
     bits, r = _whole_part(v, v.bounded(x, -20.0, 89.0), 1.0, offset=-1)

@@ -29,6 +29,7 @@ class Fold(NamedTuple):
 
 
 ADDED = Fold(0.0, Vectors.add)
+CONTRACTED = Fold(0.0, lambda v, a, b: v.builder.fadd(a, b, flags=("contract",)))  # products are rounded with the sum
 LARGEST = Fold(-math.inf, functions.maximum)
 LARGEST_NUMBER = Fold(-math.inf, lambda v, a, b: v.select(v.compare(">", b, a), b, a))  # NaN is passed over
 
@@ -90,7 +91,7 @@ class _Sweep:
 
     def result(self, context: Any, held: Sequence[Any]) -> Any:
         """What the function returns: nothing, a number, or several."""
-        totals = [self._across(fold, x) for fold, x in zip(self.folds, held, strict=True)]
+        totals = [across(self.v, fold, x) for fold, x in zip(self.folds, held, strict=True)]
         if len(totals) > 1:
             return cgutils.pack_array(self.builder, totals)
         return totals[0] if totals else context.get_dummy_value()
@@ -162,11 +163,12 @@ class _Sweep:
             parts = [fold.combine(self.v, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
 
-    def _across(self, fold: Fold, x: Any) -> Any:
-        """All lanes as one number."""
-        distance = WIDTH // 2
-        while distance:
-            order = ir.Constant(INTEGERS, [(lane + distance) % WIDTH for lane in range(WIDTH)])
-            x = fold.combine(self.v, x, self.builder.shuffle_vector(x, x, order))
-            distance //= 2
-        return self.builder.extract_element(x, I32(0))
+
+def across(v: Any, fold: Fold, x: Any) -> Any:
+    """All lanes of a vector as one number."""
+    distance = WIDTH // 2
+    while distance:
+        order = ir.Constant(INTEGERS, [(lane + distance) % WIDTH for lane in range(WIDTH)])
+        x = fold.combine(v, x, v.builder.shuffle_vector(x, x, order))
+        distance //= 2
+    return v.builder.extract_element(x, I32(0))

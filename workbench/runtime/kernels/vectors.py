@@ -18,10 +18,10 @@ class Arithmetic:
     """Builds instructions on vectors of one kind of numbers; Python's numbers stand for vectors of that number.
 
     Attributes:
-        kind: the LLVM type of such a vector; whole: that of integers with as many bits.
+        kind: the LLVM type of such a vector; whole: that of integers with as many bits. item: bytes of a number.
     """
 
-    element, integer_element, suffix = F32, I32, "f32"
+    element, integer_element, suffix, item = F32, I32, "f32", 4
 
     def __init__(self, builder: Any, lanes: int = WIDTH) -> None:
         self.builder, self.lanes = builder, lanes
@@ -98,11 +98,61 @@ class Arithmetic:
         """Where all masks are true."""
         return reduce(self.builder.and_, masks)
 
+    def truth(self, mask: Any) -> Any:
+        return self.select(mask, 1.0, 0.0)
+
+    def is_true(self, x: Any) -> Any:
+        return self.compare("!=", x, 0.0)
+
+    def is_nan(self, x: Any) -> Any:
+        return self.builder.fcmp_unordered("uno", x, x)
+
+    def splat(self, x: Any) -> Any:
+        """A scalar in every lane."""
+        return self.everywhere(x, self.kind)
+
+    def everywhere(self, x: Any, kind: Any) -> Any:
+        undefined = ir.Constant(kind, ir.Undefined)
+        one = self.builder.insert_element(undefined, x, I32(0))
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(one, undefined, zeros)
+
+    # Memory
+
+    def load(self, address: Any, mask: Any = None) -> Any:
+        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
+        if mask is None:
+            loaded = self.builder.load(pointer)
+            loaded.align = self.item
+            return loaded
+        return self.builder.call(self._masked("load"), [pointer, I32(self.item), mask, self.number(0.0)])
+
+    def store(self, x: Any, address: Any, mask: Any = None) -> None:
+        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
+        if mask is None:
+            self.builder.store(x, pointer).align = self.item
+        else:
+            self.builder.call(self._masked("store"), [x, pointer, I32(self.item), mask])
+
+    def _masked(self, what: str) -> Any:
+        pointer, mask = self.kind.as_pointer(), ir.VectorType(I1, self.lanes)
+        if what == "load":
+            kind = ir.FunctionType(self.kind, [pointer, I32, mask, self.kind])
+        else:
+            kind = ir.FunctionType(ir.VoidType(), [self.kind, pointer, I32, mask])
+        name = f"llvm.masked.{what}.v{self.lanes}{self.suffix}.p0"
+        return cgutils.get_or_insert_function(self.builder.module, kind, name)
+
+    def first_lanes(self, count: Any) -> Any:
+        """A mask of the first `count` (int64) lanes."""
+        lanes = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+        return self.builder.icmp_signed("<", lanes, self.everywhere(self.builder.trunc(count, I32), lanes.type))
+
 
 class Doubles(Arithmetic):
     """Float64, for what float32 is too short for on the way."""
 
-    element, integer_element, suffix = F64, I64, "f64"
+    element, integer_element, suffix, item = F64, I64, "f64", 8
 
     def widened(self, x: Any) -> Any:
         return self.builder.fpext(x, self.kind)
@@ -120,15 +170,6 @@ class Doubles(Arithmetic):
 class Vectors(Arithmetic):
     """Float32."""
 
-    def truth(self, mask: Any) -> Any:
-        return self.select(mask, 1.0, 0.0)
-
-    def is_true(self, x: Any) -> Any:
-        return self.compare("!=", x, 0.0)
-
-    def is_nan(self, x: Any) -> Any:
-        return self.builder.fcmp_unordered("uno", x, x)
-
     def to_integers(self, x: Any) -> Any:
         return self.builder.fptosi(x, self.whole)
 
@@ -138,47 +179,6 @@ class Vectors(Arithmetic):
     def power_of_two(self, n: Any) -> Any:
         """2 to the power n, a vector of integers from -126 to 127."""
         return self.from_bits(self.builder.shl(self.builder.add(n, self.integer(127)), self.integer(23)))
-
-    def splat(self, x: Any) -> Any:
-        """A scalar in every lane."""
-        return self._everywhere(x, self.kind)
-
-    def _everywhere(self, x: Any, kind: Any) -> Any:
-        undefined = ir.Constant(kind, ir.Undefined)
-        one = self.builder.insert_element(undefined, x, I32(0))
-        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        return self.builder.shuffle_vector(one, undefined, zeros)
-
-    # Memory
-
-    def load(self, address: Any, mask: Any = None) -> Any:
-        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
-        if mask is None:
-            loaded = self.builder.load(pointer)
-            loaded.align = 4
-            return loaded
-        return self.builder.call(self._masked("load"), [pointer, I32(4), mask, self.number(0.0)])
-
-    def store(self, x: Any, address: Any, mask: Any = None) -> None:
-        pointer = self.builder.inttoptr(address, self.kind.as_pointer())
-        if mask is None:
-            self.builder.store(x, pointer).align = 4
-        else:
-            self.builder.call(self._masked("store"), [x, pointer, I32(4), mask])
-
-    def _masked(self, what: str) -> Any:
-        pointer, mask = self.kind.as_pointer(), ir.VectorType(I1, self.lanes)
-        if what == "load":
-            kind = ir.FunctionType(self.kind, [pointer, I32, mask, self.kind])
-        else:
-            kind = ir.FunctionType(ir.VoidType(), [self.kind, pointer, I32, mask])
-        name = f"llvm.masked.{what}.v{self.lanes}f32.p0"
-        return cgutils.get_or_insert_function(self.builder.module, kind, name)
-
-    def first_lanes(self, count: Any) -> Any:
-        """A mask of the first `count` (int64) lanes."""
-        lanes = ir.Constant(self.whole, list(range(self.lanes)))
-        return self.builder.icmp_signed("<", lanes, self._everywhere(self.builder.trunc(count, I32), self.whole))
 
 
 def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., Sequence[Any]]) -> list[Any]:

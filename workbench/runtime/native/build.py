@@ -15,10 +15,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
 
+from workbench.framework.rows.kernel import RowKernel, all_kernels
 from workbench.runtime.native.elf import Image, joined, link
 from workbench.runtime.native.image import write_image
 from workbench.runtime.native.source import GROUPS, MODULES
@@ -49,16 +50,22 @@ def build(processes: int = _MOST) -> tuple[Image, dict[str, str]]:
 def compile_part(folder: Path, number: int) -> dict[str, str]:
     """Compile what no other process has begun with, into an object file; the arguments of all kernels."""
     import llvmlite.binding as llvm
+    from llvmlite import ir
 
     from workbench.runtime.kernels.registry import ENTRIES, KERNELS
+    from workbench.runtime.kernels.rows.generator import write_kernel
 
     _without_optimisers()
     for name in MODULES:
         import_module(f"workbench.runtime.kernels.{name}")
-    turns = _by_group(KERNELS | ENTRIES)
+    rows = row_kernels()
+    turns = [*_by_group(KERNELS | ENTRIES), *_by_program(rows)]
     libraries: dict[Any, None] = {}
-    wrappers = [""]
+    wrappers, written = [""], ir.Module()
     for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
+        if name in rows:
+            write_kernel(written, rows[name], PREFIX)
+            continue
         declared = KERNELS.get(name) or ENTRIES[name]
         library, symbol = _compiled(declared)
         _gather(library, libraries)
@@ -66,9 +73,24 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     module = llvm.parse_assembly("\n".join(wrappers))
     for library in libraries:
         module.link_in(library._final_module)
+    module.link_in(llvm.parse_assembly(str(written)))
     _optimise(module)
     (folder / f"part-{number}").write_bytes(_machine().emit_object(module))
-    return {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()}
+    letters = {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()}
+    return letters | {name: kernel.letters for name, kernel in rows.items()}
+
+
+def row_kernels() -> dict[str, RowKernel]:
+    """The kernels of all row programs, by name."""
+    import workbench.ops  # noqa: F401 - which declares the programs
+
+    return {kernel.name: kernel for kernel in all_kernels()}
+
+
+def _by_program(rows: dict[str, RowKernel]) -> list[list[str]]:
+    """The names of row kernels, those of a program together."""
+    names = sorted(rows)
+    return [list(same) for _, same in groupby(names, key=lambda name: rows[name].program.name)]
 
 
 def _by_group(declared: dict[str, Any]) -> list[list[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 GROUPS = (
     ("conv.columns", "conv.convolutions", "conv.convolution_samples", "conv.winograd"),
-    ("index.labels", "index.rows", "loss.losses", "nn.norms", "math.sums"),
+    ("index.labels", "index.rows", "math.sums"),
     ("conv.convolution_tiles",),
     ("conv.pooling", "tensor.transposes"),
     ("math.vector", "math.whole"),
@@ -30,10 +30,20 @@ def fingerprint() -> str:
     root = Path(__file__).resolve().parent.parent
     for path in sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for name, text in _row_programs(root.parent):
+        digest.update(name.encode() + b"\0" + text)
     for package in ("numba", "llvmlite"):
         digest.update(f"{package} {_version(package)}\n".encode())
     digest.update(_processor().encode())
     return digest.hexdigest()[:20]
+
+
+def _row_programs(root: Path) -> list[tuple[str, bytes]]:
+    """The files that row programs are written and traced with: their names and texts."""
+    files = [(path, path.read_bytes()) for path in sorted((root / "ops").rglob("*.py"))]
+    own = [(path, text) for path, text in files if b"row_op(" in text]
+    own += [(path, path.read_bytes()) for path in sorted((root / "framework" / "rows").glob("*.py"))]
+    return [(path.relative_to(root).as_posix(), text) for path, text in own]
 
 
 def _version(package: str) -> str:

@@ -17,7 +17,7 @@ from workbench.graph.ssa import Node
 
 Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
 
-ANY_VIEW, ANY_ELEMENTWISE = "any view", "any element-wise op"  # in place of op types
+ANY_VIEW, ANY_ELEMENTWISE, ANY_ROWS = "any view", "any element-wise op", "any row program"  # in place of op types
 
 RULES: dict[str, Rule] = {}
 INTEGERS: set[str] = set()  # ops whose kernels write integers, too
@@ -51,6 +51,8 @@ def rule_of(node: Node) -> Rule | None:
     rule = RULES.get(node.type)
     if rule is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
         return rule
+    if node.record.rows is not None:
+        return RULES[ANY_ROWS]
     if node.record.is_view:
         return RULES[ANY_VIEW]
     return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None

@@ -9,7 +9,6 @@ import numpy as np
 from numba import types
 
 from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, floats, function
-from workbench.runtime.kernels.loss.losses import labels_fit
 from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats
@@ -17,6 +16,14 @@ from workbench.runtime.words.codes import DECLINED
 
 F = np.float32
 INTS32 = types.CPointer(types.int32)
+
+
+@function
+def labels_fit(label, rows, classes, ignored):
+    for i in range(rows):
+        if (label[i] < 0 or label[i] >= classes) and label[i] != ignored:
+            return False
+    return True
 
 
 @kernel(INT, INTS, INT, INT, INT, INT, INT, INT)

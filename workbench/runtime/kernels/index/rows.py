@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.runtime.kernels.index.labels import labels_fit
 from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, function, ints
-from workbench.runtime.kernels.loss.losses import labels_fit
 from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats

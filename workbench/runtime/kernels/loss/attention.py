@@ -11,13 +11,14 @@ import math
 
 import numpy as np
 
+from workbench.runtime.kernels.functions import decay
 from workbench.runtime.kernels.intrinsics import INT, REAL, floats, function
-from workbench.runtime.kernels.loss.losses import grown_sum, largest_number, product_sum, scale
 from workbench.runtime.kernels.math.small_products import copy_panel, multiply
 from workbench.runtime.kernels.math.sums import CHUNK, fill, squares
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.sweeps import LARGEST, LARGEST_NUMBER, sweep
+from workbench.runtime.kernels.sweeps import ADDED, CONTRACTED, LARGEST, LARGEST_NUMBER, sweep
 from workbench.runtime.kernels.tensor.transposes import transpose_matrix
+from workbench.runtime.kernels.vectors import Vectors
 from workbench.runtime.words import attention as attention_words
 from workbench.runtime.words.attention import TALL
 from workbench.runtime.words.product import PANEL
@@ -26,6 +27,10 @@ F = np.float32
 VANISHING = 200.0  # e to the power -88 is 0 to kernels; the rest is for roundings of what is large
 
 largest = sweep(lambda v, x: x, LARGEST, together=2)
+largest_number = sweep(lambda v, x: x, LARGEST_NUMBER, together=2)
+grow = sweep(lambda v, x, most: (decay(v, v.subtract(x, most)),) * 2, ADDED, together=2)
+scale = sweep(Vectors.multiply)
+product_sum = sweep(lambda v, y, g: v.builder.fmul(y, g, flags=("contract",)), CONTRACTED, together=4)
 times = sweep(lambda v, x, number: (v.multiply(x, number),) * 2, LARGEST_NUMBER, together=2)
 over = sweep(lambda v, x, number: (v.divide(x, number),) * 2, LARGEST_NUMBER, together=2)
 times_masked = sweep(lambda v, x, m, number: (v.add(v.multiply(x, number), m),) * 2, LARGEST_NUMBER, together=2)
@@ -34,6 +39,16 @@ through_times = sweep(lambda v, y, g, along, by: v.multiply(v.multiply(y, v.subt
 through_over = sweep(lambda v, y, g, along, by: v.divide(v.multiply(y, v.subtract(g, along)), by))
 
 padded, pitch_of = function(attention_words.padded), function(attention_words.pitch)
+
+
+@function
+def grown_sum(x, out, most, width):
+    """exp(x - most), and its sum."""
+    total = 0.0
+    for start in range(0, width, CHUNK):
+        at = 4 * start
+        total += grow((out + at,), (x + at,), (most,), min(CHUNK, width - start))
+    return total
 
 
 @function

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.loss.losses import write_softmax
 from workbench.executors.lowering.tape.math.products import gemm, lines_of, product_rows, write
 from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rows import write_op
 from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.loss.fused_attention import FUSED_ATTENTION
+from workbench.ops.loss.softmax import SOFTMAX
 from workbench.runtime.words.attention import backward_memory, forward_memory
 
 SMALLEST = 8  # matrices with fewer rows or columns are left to the BLAS, which gives other bits
@@ -71,7 +72,7 @@ class _Attention:
         scores = writer.temporary(self.scores)
         gemm(writer, self.q, self.k.swapaxes(-1, -2), scores)
         self.scaled(writer, scores, self.mask)
-        write_softmax(writer, scores, scores, (scores.size // self.n, self.n))
+        write_op(writer, SOFTMAX, [scores], [scores], {"axis": -1})
         return scores
 
 
@@ -151,7 +152,7 @@ def _by_products(writer: TapeWriter, a: _Attention, g: np.ndarray, outs: Sequenc
     gemm(writer, g, a.v.swapaxes(-1, -2), through)
     if gv is not None:
         gemm(writer, weights.swapaxes(-1, -2), g, gv)
-    writer.row("softmax_grad", weights, through, through, through.size // a.n, a.n)
+    write_op(writer, SOFTMAX.backward, [through], [None, weights, through], {"axis": -1})
     a.scaled(writer, through, None)
     rows = [] if gq is None else product_rows(writer, through, a.k, gq)
     rows += [] if gk is None else product_rows(writer, through.swapaxes(-1, -2), a.q, gk)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rows import groups_of, merged
 from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -45,29 +45,20 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
     as fast as they are read, short ones had better be few.
     """
     require_plain(source, out)
-    groups = _groups(source.shape, axes)
+    groups = groups_of(source.shape, axes)
     require(out.size == math.prod(n for n, is_summed in groups if not is_summed))
     while any(is_summed for _, is_summed in groups):
         summed = [i for i, (_, is_summed) in enumerate(groups) if is_summed]
         at = summed[-1] if groups[summed[-1]][0] >= LONG else summed[0]
         outer, rows = math.prod(n for n, _ in groups[:at]), groups[at][0]
         inner = math.prod(n for n, _ in groups[at + 1 :])
-        groups = _merged([*groups[:at], *groups[at + 1 :]])
+        groups = merged([*groups[:at], *groups[at + 1 :]])
         last = not any(is_summed for _, is_summed in groups)
         target = out if last else writer.temporary((outer * inner,))
         _sum_one(writer, source, target, (outer, rows, inner), count if last else 1)
         source = target
     if source is not out:
         _divided(writer, source.reshape(out.shape), out, count)
-
-
-def _groups(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
-    """Sizes of neighbouring axes that are all summed over, or all kept."""
-    return _merged([(size, a in axes) for a, size in enumerate(shape) if size != 1])
-
-
-def _merged(groups: Sequence[tuple[int, bool]]) -> list[tuple[int, bool]]:
-    return [(math.prod(n for n, _ in same), kind) for kind, same in groupby(groups, key=lambda group: group[1])]
 
 
 def _sum_one(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], count: int) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.nn.norms import write_batch_norm, write_batch_norm_grad
 from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.rows import write_op
 from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require, require_plain
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -16,13 +16,16 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, find_op
 from workbench.ops.nn.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
+from workbench.ops.nn.norm import BATCH_NORM
+
+NO_GRADIENTS = (None,) * 4  # of the statistics
 
 
 @native(FUSED_BATCH_NORM_ACT)
 def batch_norm_act(writer: TapeWriter, row: Row) -> None:
     (y, *statistics), ins = operands(writer, row)
     require_plain(y)
-    write_batch_norm(writer, row, (y, *statistics), ins)
+    write_op(writer, BATCH_NORM, (y, *statistics), ins, row.node.attrs)
     _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
 
 
@@ -30,23 +33,25 @@ def batch_norm_act(writer: TapeWriter, row: Row) -> None:
 def batch_norm_add_act(writer: TapeWriter, row: Row) -> None:
     (y, *statistics), (x, z, *channels) = operands(writer, row)
     require_plain(y, z)
-    write_batch_norm(writer, row, (y, *statistics), (x, *channels))
+    write_op(writer, BATCH_NORM, (y, *statistics), (x, *channels), row.node.attrs)
     expression(writer, lambda a, b: a + b, [y], [y, z])
     _write(writer, find_op(row.node.attrs["act_type"]), y, [y])
 
 
 @native(FUSED_BATCH_NORM_ACT.backward)
 def batch_norm_act_grad(writer: TapeWriter, row: Row) -> None:
-    outs, (x, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
+    outs, (x, scale, bias, mean, variance, y, saved_mean, inverse, g_y, *_) = operands(writer, row)
     g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape))
-    write_batch_norm_grad(writer, row, outs, (x, scale, mean, inverse, g))
+    given = (x, scale, bias, mean, variance, saved_mean, inverse, g, *NO_GRADIENTS)
+    write_op(writer, BATCH_NORM.backward, outs, given, row.node.attrs)
 
 
 @native(FUSED_BN_ADD_ACTIVATION.backward)
 def batch_norm_add_act_grad(writer: TapeWriter, row: Row) -> None:
-    (g_x, g_z, *outs), (x, _, scale, _, _, _, y, mean, inverse, g_y, *_) = operands(writer, row)
+    (g_x, g_z, *outs), (x, _, scale, bias, mean, variance, y, saved_mean, inverse, g_y, *_) = operands(writer, row)
     g = _through_activation(writer, row, y, g_y, writer.temporary(x.shape) if g_z is None else g_z)
-    write_batch_norm_grad(writer, row, (g_x, *outs), (x, scale, mean, inverse, g))
+    given = (x, scale, bias, mean, variance, saved_mean, inverse, g, *NO_GRADIENTS)
+    write_op(writer, BATCH_NORM.backward, (g_x, *outs), given, row.node.attrs)
 
 
 def _through_activation(

@@ -1,0 +1,166 @@
+"""Ops whose bodies are row programs: reductions over rows, and what is made of them element by element.
+
+    @row_op("softmax", "X -> Out", attrs={"axis": -1}, axes=along("axis"), grad_body=_softmax_back, …)
+    def SOFTMAX(rows, x):
+        grown = rows.exp(x - rows.max(x))
+        return grown / rows.sum(grown)
+
+is all there is: the NumPy form, the kernels, what they touch, how they divide among threads and what they cost follow
+from the body. `rows/recording.py` lists what a body may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from workbench.framework.names import GRAD_SUFFIX
+from workbench.framework.op.declare import op
+from workbench.framework.op.record import Cost, Op, Slot, grad_slot, parse_slots
+from workbench.framework.rows.arrays import Check, numpy_form
+from workbench.framework.rows.program import Operand, Option, RowProgram, note_program
+from workbench.framework.rows.recording import Per
+from workbench.framework.values.spec import Spec, normalize_axis, size_of
+
+Body = Callable[..., Any]
+Axes = Callable[[int, dict[str, Any]], tuple[int, ...]]
+
+
+def along(attr: str) -> Axes:
+    """Rows along the axis that an attribute names."""
+    return lambda rank, attrs: (normalize_axis(attrs[attr], rank),)
+
+
+def from_axis(attr: str) -> Axes:
+    """Rows that begin at the axis an attribute names."""
+    return lambda rank, attrs: tuple(range(attrs[attr], rank))
+
+
+def row_op(
+    type: str,
+    slots: str,
+    *,
+    axes: Axes,
+    per_row: str = "",
+    per_place: str = "",
+    labels: str = "",
+    wide: str = "",
+    numbers: str = "",
+    integers: str = "",
+    options: dict[str, Option] | None = None,
+    optional: str | None = None,
+    grad_optional: str | None = None,
+    layouts: tuple[str, ...] = ("lines", "columns"),
+    require: Callable[..., None] | None = None,
+    soft_labels: str = "",
+    grad_body: Callable[..., Any] | None = None,
+    grad_needs: str = "",
+    row_shape: Callable[..., tuple[int, ...]] | None = None,
+    check: Check | None = None,
+    **record: Any,
+) -> Callable[[Callable[..., Any]], Op]:
+    """Declare an op by its row program.
+
+    Args:
+        type, slots: as for `op`.
+        axes: `(rank, attrs)` -> the axes of the first input that make up a row.
+        per_row, per_place: slots with one number per row, or per place in a row; others have one per element.
+        labels: of those with one number per row, the integers that name places.
+        wide: outputs that are float32 for float16 and bfloat16 rows.
+        numbers, integers: the attributes the bodies get; they make arithmetic of them.
+        options: what the bodies get besides and may branch on: by name, how it follows from the attributes.
+        optional, grad_optional: of the slots that may be empty, those that the body asks about, or `grad_body`, which
+            may ask for the gradients of outputs, too, under their names; all of them by default.
+        layouts: see `RowProgram`.
+        soft_labels: the attribute under which labels are no integers but numbers for every element.
+        grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; without it the backward
+            op runs the rule `grad`.
+        grad_needs: the gradients of outputs that `grad_body` cannot do without; others have to be absent for it.
+        row_shape: see `RowProgram`. check, require: see `numpy_form`.
+        record: any further field of `op`.
+    """
+    kinds = dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE)
+    told: dict[str, Any] = {"numbers": _names(numbers), "integers": _names(integers), "options": options or {}}
+
+    def operand(slot: Slot, is_optional: bool, is_soft: bool, is_output: bool = False) -> Operand:
+        name = slot.name.removesuffix(GRAD_SUFFIX)
+        is_label = name in _names(labels) and name == slot.name
+        kind = Per.ELEMENT if is_label and is_soft else kinds.get(name, Per.ELEMENT)
+        like = record.get("aliases", {}).get(name, "") if name == slot.name else name
+        is_wide = name in _names(wide)
+        return Operand(slot.name, kind, is_label and not is_soft, is_optional, is_wide, like if is_output else "")
+
+    def program(name: str, body: Body, inputs: Sequence[tuple[Slot, bool]], outputs: Sequence[Slot]) -> RowProgram:
+        """A program; where labels may be soft, two of them."""
+        truths = (False, True) if soft_labels else (False,)
+        programs = [
+            RowProgram(
+                name + ".soft" * is_soft, body,
+                tuple(operand(slot, is_optional, is_soft) for slot, is_optional in inputs),
+                tuple(operand(slot, False, is_soft, True) for slot in outputs),
+                axes, row_shape=row_shape, layouts=layouts, fixed={soft_labels: is_soft} if soft_labels else {}, **told,
+            )
+            for is_soft in truths
+        ]  # fmt: skip
+        for one in programs:
+            note_program(one)
+        return replace(programs[0], instead=(soft_labels, programs[1])) if soft_labels else programs[0]
+
+    def declare(body: Body) -> Op:
+        before, _, after = slots.partition("->")
+        inputs, outputs = parse_slots(before), parse_slots(after)
+        own = program(type, body, [(s, _asks(optional, s)) for s in inputs], outputs)
+        record.setdefault("cost", _cost(own))
+        backward = None
+        if grad_body is not None:
+            backward = program(f"{type}_grad", grad_body, *_slots_of_backward(inputs, outputs))
+            record["grad_forward"] = numpy_form(backward, check, require)
+        declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
+        return declared(numpy_form(own, check, require))
+
+    def _slots_of_backward(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> tuple[Any, list[Slot]]:
+        saved, no_grad = _names(record.get("saved", "")), _names(record.get("no_grad", ""))
+        needed = {grad_slot(name) for name in _names(grad_needs)}
+        gradients = [
+            (
+                Slot(grad_slot(s.name)),
+                grad_slot(s.name) not in needed and _asks(grad_optional, s._replace(optional=True)),
+            )
+            for s in outputs
+        ]
+        kept = [(s, False) for s in outputs if s.name in saved]
+        receivers = [Slot(grad_slot(s.name)) for s in inputs if s.name not in no_grad]
+        return [*((s, _asks(grad_optional, s)) for s in inputs), *kept, *gradients], receivers
+
+    return declare
+
+
+def _cost(program: RowProgram) -> Callable[..., Cost]:
+    whole = program
+
+    def cost(*specs: Spec | None, **attrs: Any) -> Cost:
+        program = whole.chosen(attrs)
+        specs = (*specs, *[None] * len(program.inputs))[: len(program.inputs)]
+        first = next(s for s, x in zip(specs, program.inputs, strict=True) if s is not None and x.per is Per.ELEMENT)
+        n = max(size_of(first.shape), 0)
+        work = program.traced(program.form(specs, attrs)).work
+        moved = sum(max(size_of(s.shape), 0) * s.dtype.itemsize for s in specs if s is not None)
+        return Cost(work * n, moved + n * first.dtype.itemsize)
+
+    return cost
+
+
+def _asks(names: str | None, slot: Slot) -> bool:
+    """Whether a body asks if a slot is empty."""
+    return slot.optional and (names is None or slot.name in _names(names))
+
+
+def flat_rows(shape: tuple[int, ...], axes: Sequence[int], attrs: dict[str, Any]) -> tuple[int, ...]:
+    """Outputs with one number per row in one dimension."""
+    return (prod(d for a, d in enumerate(shape) if a not in axes),)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())

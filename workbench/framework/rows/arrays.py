@@ -1,0 +1,142 @@
+"""The NumPy form of a row program: its body on arrays. This is what its kernels are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+from workbench.framework.rows.program import Operand, RowProgram
+from workbench.framework.rows.recording import Per
+from workbench.framework.values.dtype import HALVES
+from workbench.framework.values.sums import add_up
+
+Check = Callable[..., None]
+
+
+class RowArrays:
+    """A `rows` that computes with arrays of `xp`, see `recording`.
+
+    Args:
+        shape: of the elements. axes: which make up a row. what: the op, for messages.
+    """
+
+    def __init__(self, xp: Any, shape: tuple[int, ...], axes: tuple[int, ...], what: str) -> None:
+        self.xp, self.shape, self.axes, self.what = xp, shape, axes, what
+        self.count = prod(shape[a] for a in axes)
+        self.kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+        self.places = tuple(d if a in axes else 1 for a, d in enumerate(shape))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.xp, name)
+
+    def sum(self, x: Any) -> Any:
+        return add_up(x, self.axes, keepdims=True)
+
+    def mean(self, x: Any) -> Any:
+        total = add_up(x, self.axes, keepdims=True)
+        return total / self.count if self.count else total / total.dtype.type(0)
+
+    def max(self, x: Any) -> Any:
+        if not self.count:
+            return self.xp.full(self.kept, -self.xp.inf, x.dtype)
+        return x.max(axis=self.axes, keepdims=True)
+
+    def top(self, x: Any) -> Any:
+        return self.max(x)
+
+    def min(self, x: Any) -> Any:
+        if not self.count:
+            return self.xp.full(self.kept, self.xp.inf, x.dtype)
+        return x.min(axis=self.axes, keepdims=True)
+
+    def across(self, x: Any) -> Any:
+        return add_up(x, tuple(a for a in range(len(self.shape)) if a not in self.axes), keepdims=True)
+
+    def at(self, label: Any, ignored: int) -> Any:
+        place = self.xp.arange(self.count, dtype=label.dtype).reshape(self.places)
+        return (place == label) & (label != ignored)
+
+    def pick(self, x: Any, label: Any, ignored: int) -> Any:
+        if not self.count:
+            return self.xp.zeros(self.kept, x.dtype)
+        (axis,) = self.axes
+        is_ignored = label == ignored
+        picked = self.xp.take_along_axis(x, self.xp.where(is_ignored, 0, label), axis)
+        return self.xp.where(is_ignored, x.dtype.type(0), picked)
+
+    def place(self, value: Any, label: Any, ignored: int) -> Any:
+        return self.xp.where(self.at(label, ignored), value, value.dtype.type(0))
+
+
+def numpy_form(
+    program: RowProgram, check: Check | None = None, require: Callable[[RowArrays, dict[str, Any]], None] | None = None
+) -> Callable[..., Any]:
+    """`forward(xp, *arrays, **attrs)` of an op, the body of a program.
+
+    Args:
+        check: `(xp, what, label, count, ignored)` raises if a label is no place of a row.
+        require: `(rows, attrs)` raises for rows the op does not take.
+    """
+    one, whole, what = len(program.outputs) == 1, program, program.name.removesuffix("_grad")
+
+    def forward(xp: Any, *arrays: Any, wanted: Any = None, **attrs: Any) -> Any:
+        program = whole.chosen(attrs)
+        first = _first_full(program, arrays)
+        axes = program.axes(first.ndim, attrs)
+        rows = RowArrays(xp, first.shape, axes, what)
+        if require is not None:
+            require(rows, attrs)
+        given = [None if a is None else _seen(rows, a, x) for a, x in zip(arrays, program.inputs, strict=True)]
+        if check is not None:
+            _check_labels(xp, check, program, rows, arrays, attrs)
+        results = program.body(rows, *given, **program.told(attrs))
+        shown = [
+            None if r is None else _shown(program, rows, r, x, first, attrs, arrays)
+            for r, x in zip((results,) if one else results, program.outputs, strict=True)
+        ]
+        return shown[0] if one else tuple(shown)
+
+    return forward
+
+
+def _first_full(program: RowProgram, arrays: Sequence[Any]) -> Any:
+    return next(a for a, x in zip(arrays, program.inputs, strict=True) if a is not None and x.per is Per.ELEMENT)
+
+
+def _check_labels(
+    xp: Any, check: Check, program: RowProgram, rows: RowArrays, arrays: Sequence[Any], attrs: dict[str, Any]
+) -> None:
+    for array, x in zip(arrays, program.inputs, strict=True):
+        if array is not None and x.is_integer:
+            check(xp, f"{rows.what}: {x.slot.lower()}", array, rows.count, attrs[program.integers[0]])
+
+
+def _seen(rows: RowArrays, array: Any, x: Operand) -> Any:
+    """An operand in a shape in which it broadcasts against elements, halves as float32."""
+    if array.dtype.char in HALVES:
+        array = array.astype("float32")
+    if x.per is Per.ROW:
+        return array.reshape(rows.kept)
+    return array.reshape(rows.places) if x.per is Per.PLACE else array
+
+
+def _shown(
+    program: RowProgram, rows: RowArrays, result: Any, x: Operand, first: Any, attrs: dict[str, Any],
+    arrays: Sequence[Any],
+) -> Any:  # fmt: skip
+    """A result in the shape and dtype of its output; None where the input that it is like is absent."""
+    dtype = first.dtype if not x.is_wide else result.dtype
+    if x.like:
+        like = arrays[[y.slot for y in program.inputs].index(x.like)]
+        if like is None:
+            return None
+        result, dtype = rows.xp.broadcast_to(result, _seen(rows, like, x).shape).reshape(like.shape), like.dtype
+    elif x.per is Per.ELEMENT:
+        result = rows.xp.broadcast_to(result, first.shape)
+    else:
+        shape = rows.kept if program.row_shape is None else program.row_shape(first.shape, rows.axes, attrs)
+        result = result.reshape(shape)
+    if result.dtype != dtype:
+        return result.astype(dtype)
+    return result if result.flags.writeable else result.copy()

@@ -1,0 +1,131 @@
+"""A traced row program as rounds over its rows: what each of them reduces, stores and leaves for the next one.
+
+A reduction needs a whole row before anything that reads its result can go on. So a program is a sequence of rounds:
+each goes over the elements of a row once, and between two rounds the numbers that belong to whole rows are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.framework.expr.expr import Expr, in_order
+from workbench.framework.rows.recording import AT, FOLDS, PICK, Per, kinds_of
+
+LONG = {
+    "arccos", "arcsin", "arctan", "arctan2", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
+    "power", "sin", "sinh", "tan", "tanh",
+}  # fmt: skip
+"""Functions that cost more than to keep their result in the cache and read it again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One go over the elements of rows.
+
+    Attributes:
+        row_outs: (number of the output, expression) of outputs with one number per row, stored before the round.
+        row_values: numbers of whole rows that are computed before the round, for it and later ones.
+        folds: the reductions of the round.
+        outs: (number of the output, expression) of outputs with a number per element, stored in the round.
+        kept: expressions of elements that are kept for later rounds.
+    """
+
+    row_outs: tuple[tuple[int, Expr], ...]
+    row_values: tuple[Expr, ...]
+    folds: tuple[Expr, ...]
+    outs: tuple[tuple[int, Expr], ...]
+    kept: tuple[Expr, ...]
+
+    @property
+    def is_over_elements(self) -> bool:
+        """Whether it has to look at the elements at all."""
+        return bool(self.folds or self.outs)
+
+
+@dataclass(frozen=True, eq=False)
+class RowRounds:
+    """A traced program.
+
+    Attributes:
+        rounds: in order.
+        kinds: of every part of its expressions, by id.
+        labels: (label, what marks ignored ones) of every look-up by label: they have to be checked first.
+    """
+
+    rounds: tuple[Round, ...]
+    kinds: dict[int, Per]
+    labels: tuple[tuple[Expr, Expr], ...]
+
+    @property
+    def kept(self) -> list[Expr]:
+        """All expressions of elements that are kept between rounds."""
+        return [part for one in self.rounds for part in one.kept]
+
+
+def rounds_of(results: Sequence[tuple[int, Expr]], inputs: tuple[Per, ...], outputs: tuple[Per, ...]) -> RowRounds:
+    """Divide a program into rounds.
+
+    Args:
+        results: (number of the output, expression). inputs, outputs: the kind of every one; an expression with a number
+            per row may be an output with a number per element.
+    """
+    parts = in_order([expr for _, expr in results])
+    kinds = kinds_of([expr for _, expr in results], inputs)
+    levels = _levels(parts)
+    last = max((levels[id(expr)] for _, expr in results), default=0)
+    full = [(n, e) for n, e in results if outputs[n] is Per.ELEMENT]
+    rounds, known = [], set[int]()
+    folds_at = [tuple(p for p in parts if p.function in FOLDS and levels[id(p)] == k + 1) for k in range(last + 1)]
+    outs_at = [tuple((n, e) for n, e in full if levels[id(e)] == k) for k in range(last + 1)]
+    needs = [_needed(folds_at[k], outs_at[k]) for k in range(last + 1)]
+    for k in range(last + 1):
+        row_outs = tuple((n, e) for n, e in results if outputs[n] is not Per.ELEMENT and levels[id(e)] == k)
+        values = [p for p in _row_values(needs[k], outs_at[k], kinds) if id(p) not in known]
+        known.update(map(id, values))
+        kept = tuple(p for p in _first_needed(needs, k) if _is_worth_keeping(p, k, needs, kinds))
+        rounds.append(Round(row_outs, tuple(values), folds_at[k], outs_at[k], kept))
+    labels = {id(p.args[-2]): (p.args[-2], p.args[-1]) for p in parts if p.function in (AT, PICK)}
+    return RowRounds(tuple(rounds), kinds, tuple(labels.values()))
+
+
+def _levels(parts: Sequence[Expr]) -> dict[int, int]:
+    """How many reductions lie one behind the other on the way to each part."""
+    levels: dict[int, int] = {}
+    for part in parts:
+        before = max((levels[id(arg)] for arg in part.args), default=0)
+        levels[id(part)] = before + (part.function in FOLDS)
+    return levels
+
+
+def _needed(folds: Sequence[Expr], outs: Sequence[tuple[int, Expr]]) -> list[Expr]:
+    """What a round computes: all parts of what it reduces and stores; reductions before it are given."""
+    roots = [fold.args[0] for fold in folds] + [expr for _, expr in outs]
+    parts: dict[int, Expr] = {}
+    rest = roots[::-1]
+    while rest:
+        part = rest.pop()
+        if id(part) in parts:
+            continue
+        parts[id(part)] = part
+        if part.function not in (*FOLDS, PICK):
+            rest += part.args
+    return list(parts.values())
+
+
+def _row_values(needed: Sequence[Expr], outs: Sequence[tuple[int, Expr]], kinds: dict[int, Per]) -> list[Expr]:
+    """Numbers of whole rows that elements are combined with, but for those that are operands as they are."""
+    met = [arg for part in needed if kinds[id(part)] is Per.ELEMENT and part.function not in FOLDS for arg in part.args]
+    met += [expr for _, expr in outs]
+    values = {id(arg): arg for arg in met if kinds[id(arg)] is Per.ROW and arg.function != "input"}
+    return list(values.values())
+
+
+def _first_needed(needs: Sequence[Sequence[Expr]], k: int) -> list[Expr]:
+    earlier = {id(p) for need in needs[:k] for p in need}
+    return [p for p in needs[k] if id(p) not in earlier]
+
+
+def _is_worth_keeping(part: Expr, k: int, needs: Sequence[Sequence[Expr]], kinds: dict[int, Per]) -> bool:
+    later = {id(p) for need in needs[k + 1 :] for p in need}
+    return kinds[id(part)] is Per.ELEMENT and part.function in LONG and id(part) in later

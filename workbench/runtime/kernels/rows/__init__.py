@@ -1,0 +1,1 @@
+"""Kernels of row programs, made from the bodies of ops."""

@@ -1,0 +1,28 @@
+"""How elements become one number: in the lanes of vectors, across them, and from stretch to stretch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.framework.expr.expr import Expr
+from workbench.runtime.kernels import functions
+from workbench.runtime.kernels.sweeps import CONTRACTED, LARGEST, LARGEST_NUMBER, Fold, across
+
+__all__ = ["across", "combined", "fold_of"]
+
+SMALLEST = Fold(float("inf"), functions.minimum)
+_FOLDS = {"row_sum": CONTRACTED, "row_max": LARGEST, "row_min": SMALLEST, "row_top": LARGEST_NUMBER}
+
+
+def fold_of(part: Expr) -> Fold:
+    """What a reduction does with vectors."""
+    return _FOLDS[part.function]
+
+
+def combined(builder: Any, part: Expr, total: Any, more: Any) -> Any:
+    """What was reduced so far with one more number, both float64; NaN once there was one."""
+    if part.function == "row_sum":
+        return builder.fadd(total, more)
+    sign = "<" if part.function == "row_min" else ">"
+    further = builder.select(builder.fcmp_unordered(sign, more, total), more, total)
+    return builder.select(builder.fcmp_unordered("uno", total, total), total, further)

@@ -1,0 +1,41 @@
+"""Kernels of row programs: what a row of one touches, and how it divides, follow from the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from workbench.framework.rows.kernel import BLOCK, COLUMNS, LINES, PLANES, SIZES, RowKernel, all_kernels
+from workbench.framework.rows.program import RowForm, RowProgram
+from workbench.runtime.reach.declare import REACHES, Reach
+from workbench.runtime.reach.divide import DIVISIONS, OWN, Division
+
+_ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
+_UNITS = {(COLUMNS, "rows"): BLOCK}
+
+
+@cache
+def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool) -> RowKernel:
+    """A kernel of a program, declared like those that are written by hand."""
+    kernel = RowKernel(program, form, layout, is_across)
+    count = len(kernel.letters)
+    REACHES[kernel.name] = Reach((), kernel.touched)
+    OWN[kernel.name] = {len(kernel.inputs) + len(kernel.outputs)}
+    names = SIZES[layout]
+    DIVISIONS[kernel.name] = [
+        _division(count - len(names) + names.index(size), _UNITS.get((layout, size), 1), kernel.moves(size))
+        for size in _ALONG[layout]
+    ]
+    return kernel
+
+
+def all_row_kernels() -> list[RowKernel]:
+    """Every kernel of every program that has been declared, each with what it touches."""
+    return [row_kernel(k.program, k.form, k.layout, k.is_across) for k in all_kernels()]
+
+
+def _division(at: int, unit: int, moves: Sequence[tuple[int, Any]]) -> Division:
+    return Division(
+        lambda arguments: arguments[at], lambda _, size: size, at, lambda _: unit, lambda _: 0, tuple(moves)
+    )
