@@ -68,3 +68,19 @@ def test_rows_by_numpy_are_named_where_they_are_the_exception() -> None:
     assert lowerings(0, Counter(mul=3)) == "0 native, 3 by NumPy"
     assert lowerings(5, Counter(a=3, b=2)) == "5 native, 5 by NumPy (a 3, b 2)"
     assert lowerings(5, Counter(a=4, b=3, c=2, d=1)) == "5 native, 10 by NumPy (a 4, b 3, c 2, …)"
+
+
+def test_coverage_has_a_row_per_program_and_tells_what_no_kernel_runs() -> None:
+    kernels()
+    code, output = bench("--coverage", "float64", "tiny", "--seconds", "0")
+    assert code == 0
+    numbers = dict(re.findall(r"^(float64|tiny) +[\d.]+ +([\d.]+%) +\d+ +\d+ ", output, re.MULTILINE))
+    assert numbers["tiny"] == "0.0%" and float(numbers["float64"].rstrip("%")) > 5
+    assert re.search(r"^mul  +native: float32; NumPy: float64$", output, re.MULTILINE)
+    assert re.search(r"\d+ nodes by NumPy take over 2% of a step, in 1 of 2 programs\n$", output)
+
+
+def test_coverage_of_an_unknown_program_costs_one_line() -> None:
+    code, output = bench("--coverage", "huge")
+    assert code == 2 and output.startswith("workbench bench: no program 'huge'; there are causal, ")
+    assert output.count("\n") == 1

@@ -108,7 +108,8 @@ def doctor(
 @app.command()
 def bench(
     workloads: Annotated[
-        list[str] | None, typer.Argument(help="tiny, mlp, deep, lenet, encoder, or rows of --table; all when left out.")
+        list[str] | None,
+        typer.Argument(help="tiny, mlp, deep, lenet, encoder, or rows of --table or --coverage; all when left out."),
     ] = None,
     devices: Annotated[int, typer.Option(min=1, help="CPU devices a step runs on.")] = 2,
     seconds: Annotated[float, typer.Option(min=0.0, help="Seconds a workload is measured.")] = 2.0,
@@ -120,6 +121,9 @@ def bench(
     ] = False,
     table: Annotated[
         bool, typer.Option("--table", help="Print instead programs as people bring them, beside other libraries.")
+    ] = False,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Print instead which nodes of programs run by NumPy, and why; 1 device.")
     ] = False,
     torch: Annotated[
         str | None, typer.Option(metavar="PYTHON", help="With --table: a Python that has PyTorch, if not this one.")
@@ -133,7 +137,11 @@ def bench(
     from workbench.cli import bench as command
 
     with one_line_failures("bench"):
-        if table:
+        if coverage:
+            from workbench.cli import coverage as covered
+
+            lines = covered.report(workloads or [], seconds)
+        elif table:
             lines = command.table(workloads or [], {"torch": torch}, rounds, seconds)
         else:
             lines = command.report(workloads or [], devices, seconds, profile, growth)

@@ -5,5 +5,6 @@ work.py        arithmetic and bytes of a plan           roofline.py  measured st
 growth.py      by number of devices and of ops          memory.py    in a process of its own
 own_program.py a user's program, node by node (`wb.bench`)
 FLOORS.md      what the floors assume, and what keeps steps above them
+coverage/      which nodes of programs of many kinds run by NumPy
 row.py         programs as people bring them (`rows/`)  table.py     measured beside other libraries (`peers/`)
 """

@@ -169,7 +169,7 @@ def _measured(front: Debugging, plan: Plan, feed: Feed, fetches: Any, seconds: f
         for _ in range(PROFILED_STEPS):
             front.run_step(feed, fetches)
     binding = front.inspection.last
-    native = _native_nodes(binding) if binding is not None else set(plan.native)
+    native = native_nodes(binding) if binding is not None else set(plan.native)
     nodes = _nodes(profile, plan, native, threads, rates)
     work = work_of(plan)
     furthest_first = tuple(sorted(nodes, key=lambda node: node.floor - node.seconds))
@@ -191,7 +191,8 @@ def _step_times(front: Debugging, feed: Feed, fetches: Any, seconds: float) -> I
         before, count = now, count + 1
 
 
-def _native_nodes(binding: Binding) -> set[Node]:
+def native_nodes(binding: Binding) -> set[Node]:
+    """The nodes that compiled kernels run."""
     programs = [*binding.speculative, *binding.commit]
     segments = [unit for program in programs for unit in program.units if isinstance(unit, Segment)]
     return {row.node for segment in segments for row in segment.rows}
