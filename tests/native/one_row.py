@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from workbench.config import override
+from workbench.framework.op.record import Op
+from workbench.framework.rows.kernel import LINES
+from workbench.ops.math.reductions.reduce import REDUCE_SUM
 from workbench.runtime.native import library
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.reach.rows import row_kernel
 from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 
@@ -22,6 +26,24 @@ def kernels() -> Kernels:
     if loaded is None:
         pytest.skip(f"no compiled kernels: {library.why_not()}")
     return loaded
+
+
+def reduction(op: Op, x: np.ndarray, out: np.ndarray, sizes: tuple[int, ...], layout: str = LINES) -> tuple[Any, ...]:
+    """What a row of a reduction says: its kernel, and its arguments.
+
+    Args:
+        sizes: of lines, (how many, how long); of columns, (outer, height, how many).
+    """
+    program = op.rows
+    assert program is not None
+    kernel = row_kernel(program, program.forms[0], layout, False)
+    told = (1, sizes[0] * sizes[1], *sizes) if layout == LINES else (*sizes, sizes[2])
+    return (kernel.name, x, out, None, *told)
+
+
+def sum_rows(x: Any, out: Any, rows: int, width: int) -> tuple[Any, ...]:
+    """A row that adds up lines."""
+    return reduction(REDUCE_SUM, x, out, (rows, width))
 
 
 def run_row(kernel: str, *arguments: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.native.one_row import kernels, run_tape
+from tests.native.one_row import kernels, run_tape, sum_rows
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.blocks import blocks_along, blocks_of, with_own_memory
 from workbench.runtime.native.control import Control, lines
@@ -52,14 +52,9 @@ def gemm_batch() -> Row:
     return [a, 111, k, b, 111, n, c, n, m, n, k, 0, sgemm_address(), *loops], [c]
 
 
-def rows_to(*more: Any) -> Row:
-    x, out = floats(50, 37), empty(50)
-    return [x, out, 50, 37, *more], [out]
-
-
-def sum_columns() -> Row:
-    x, out = floats(12, 90, 37), empty(12, 37)
-    return [x, out, empty(1024), 1024, 12, 90, 37, 3], [out]
+def _apart(row: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """A row's kernel and its arguments."""
+    return row[0], list(row[1:])
 
 
 def labels(rows: int, classes: int) -> np.ndarray:
@@ -106,9 +101,6 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "attention_grad": [lambda: attention(False, True), lambda: attention(True, True)],
     "product": [lambda: product(False), lambda: product(True)],
     "gemm_batch": [gemm_batch],
-    "sum_rows": [lambda: rows_to(3)],
-    "sum_columns": [sum_columns],
-    "extreme_of_rows": [lambda: rows_to(-1.0)],
     "transpose": [transpose],
     "copy_rows": [copy_rows],
     "take_rows": [take_rows],
@@ -156,7 +148,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
 
 def test_a_short_row_is_not_divided() -> None:
     x, out = floats(5, 3), empty(5)
-    assert blocks_of("sum_rows", [x[:1], out, 1, 3, 1], 2, 2) is None
+    assert blocks_of(*_apart(sum_rows(x[:1], out, 1, 3)), 2, 2) is None
     assert blocks_of("look_up", [], 2, 2) is None
 
 
@@ -189,7 +181,7 @@ def test_a_block_is_done_once_in_a_step() -> None:
     x, out = np.ones((2, 3), F), np.zeros(2, F)
     tape = Tape(kernels())
     for _ in range(2):
-        tape.block(flag, control.array, lambda: tape.row("sum_rows", x, out, 2, 3, 1))
+        tape.block(flag, control.array, lambda: tape.row(*sum_rows(x, out, 2, 3)))
     assert run_under(control, tape) == 0
     assert out.tolist() == [3, 3] and flag[0] == control.step
     x[:], taken = 2, flag[0]
@@ -203,8 +195,8 @@ def test_a_row_inside_unless_is_run_in_steps_in_which_the_flag_is_not_up() -> No
     control, flag = Control(kernels()), lines(8)
     x, out, behind = np.ones((2, 3), F), np.zeros(2, F), np.zeros(2, F)
     tape = Tape(kernels())
-    tape.unless(flag, control.array, lambda: tape.row("sum_rows", x, out, 2, 3, 1))
-    tape.row("sum_rows", x, behind, 2, 3, 1)
+    tape.unless(flag, control.array, lambda: tape.row(*sum_rows(x, out, 2, 3)))
+    tape.row(*sum_rows(x, behind, 2, 3))
     assert run_under(control, tape) == 0 and out.tolist() == [3, 3]
     flag[0], x[:] = control.step, 2
     assert run_under(control, tape, begin=False) == 0

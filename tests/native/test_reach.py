@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.native.fences import APART
-from tests.native.one_row import kernels
+from tests.native.one_row import kernels, sum_rows
 from workbench.errors import NotFound
 from workbench.executors.lowering.tape.conv import convolutions
 from workbench.runtime.native.tape import Tape, pointer
@@ -69,18 +69,18 @@ def test_a_row_does_not_point_to_a_scalar() -> None:
 def test_a_row_that_leaves_its_operands_is_not_written() -> None:
     tape = Tape(kernels())
     for x, out in ((numbers(5, 3)[:4], numbers(5)), (numbers(5, 3), numbers(4)), (numbers(2, 8)[:, :6], numbers(5))):
-        with pytest.raises(OutOfReach, match="sum_rows"):
-            tape.row("sum_rows", x, out, 5, 3, 1)
+        with pytest.raises(OutOfReach, match="reduce_sum"):
+            tape.row(*sum_rows(x, out, 5, 3))
     assert len(tape) == 0
-    tape.row("sum_rows", numbers(5, 3), numbers(5), 5, 3, 1)
+    tape.row(*sum_rows(numbers(5, 3), numbers(5), 5, 3))
 
 
 def test_pointers_that_are_moved_stay_in_their_array() -> None:
     tape, x = Tape(kernels()), numbers(6, 3)
-    tape.row("sum_rows", pointer(x).moved(12), numbers(5), 5, 3, 1)
+    tape.row(*sum_rows(pointer(x).moved(12), numbers(5), 5, 3))
     for distance in (16, -4, 4 * 18):
         with pytest.raises(OutOfReach):
-            tape.row("sum_rows", pointer(x).moved(distance), numbers(5), 5, 3, 1)
+            tape.row(*sum_rows(pointer(x).moved(distance), numbers(5), 5, 3))
 
 
 def test_strides_that_go_backwards_are_followed() -> None:
@@ -95,7 +95,7 @@ def test_strides_that_go_backwards_are_followed() -> None:
 def test_an_address_that_comes_from_nowhere_is_an_error() -> None:
     for given in (pointer(numbers(5, 3)).address, None, 0):
         with pytest.raises(TypeError, match="expected an array"):
-            Tape(kernels()).row("sum_rows", given, numbers(5), 5, 3, 1)
+            Tape(kernels()).row(*sum_rows(given, numbers(5), 5, 3))
 
 
 def test_a_kernel_without_a_declaration_is_in_no_row() -> None:

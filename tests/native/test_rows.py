@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.native.one_row import kernels, run_row, run_tape
+from tests.native.one_row import kernels, run_row, run_tape, sum_rows
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.words.codes import DECLINED, DONE, PAUSED
@@ -23,7 +23,7 @@ def test_a_kernel_that_declines_stops_the_tape() -> None:
     numbers, total = np.float32([1, 1, 2]), np.zeros(1, np.float32)
     tape = Tape(kernels())
     tape.row("require_equal", numbers, numbers, 3, 1)
-    tape.row("sum_rows", numbers, total, 1, 3, 1)
+    tape.row(*sum_rows(numbers, total, 1, 3))
     assert run_tape(tape) == DECLINED
     assert total[0] == 0
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.native.one_row import kernels
+from tests.native.one_row import kernels, sum_rows
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.stamps import Reading, Ring, StampClock, counter_is_even, is_even
 from workbench.runtime.native.tape import Tape, address
@@ -26,7 +26,7 @@ class Walk:
         self.at = []
         for row in range(rows):
             self.at.append(len(self.tape))
-            self.tape.row("sum_rows", self.numbers, self.totals[row:], 1, 64, 1)
+            self.tape.row(*sum_rows(self.numbers, self.totals[row:], 1, 64))
         self.state = lines(STATE_WORDS)
         self.ring = ring
 

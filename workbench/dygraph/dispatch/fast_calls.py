@@ -18,6 +18,7 @@ from workbench.framework.op.evaluate import reduce_to
 from workbench.framework.op.record import Op
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quiet
+from workbench.framework.rows.arrays import settled
 from workbench.framework.values.dtype import has_halves
 from workbench.framework.values.views import Sliced, Transposed, ViewRule
 
@@ -28,6 +29,9 @@ def fast_forward(op: Op, attrs: dict[str, Any], kinds: Sequence[Kind], out: Kind
     """`call(*arrays)` gives the result of an op; None where nothing can be settled ahead."""
     if op.view is not None:
         return view_call(op.view, attrs, kinds[0], out)
+    if op.rows is not None:
+        body = settled(op.rows, [k.spec for k in kinds], attrs)
+        return None if body is None else lambda *arrays: quiet.run(body, *arrays)
     if op.prepare is not None:
         body = op.prepare(*[k.spec for k in kinds], **attrs)
         if body is not None:
@@ -87,6 +91,10 @@ def fast_backward(
     if op.grad_view is not None and tuple(wanted) == (True,) and kinds[0].dtype is out.dtype:
         show = view_call(op.grad_view, attrs, out, kinds[0])
         return None if show is None else lambda *arrays: (show(arrays[-1]),)
+    if op.grad_rows is not None and tuple(wanted) == (True,):
+        outputs = [out] * (1 + sum(s.name in op.saved for s in op.outputs))
+        back = settled(op.grad_rows, [k.spec for k in [*kinds, *outputs]], attrs)
+        return None if back is None else lambda *arrays: (quiet.run(back, *arrays),)
     if op.grad_prepare is not None:
         body = op.grad_prepare(tuple(wanted), *[k.spec for k in kinds], **attrs)
         return None if body is None else lambda *arrays: quiet.run(body, *arrays)

@@ -10,14 +10,20 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from workbench.framework.expr.expr import in_order
 from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.compiled import CompiledCall, compiled
 from workbench.framework.op.record import Op
+from workbench.framework.rows.passes import LONG
+from workbench.framework.rows.program import RowProgram
 from workbench.framework.values.spec import DENSE, Spec
 
 LEAST = 1 << 9  # elements of the largest operand
 LEAST_UNPREPARED = 1 << 8  # of ops whose bodies are many calls of NumPy
 LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions
+LEAST_ROWS = 1 << 14  # of row programs: elements by functions, of which a long one is so many
+LONG_WEIGHT = 8
+REPEATING = 1  # functions of a program that only repeats numbers along rows
 COSTLY = {"erf": 40}  # functions that take NumPy so many times as long as others
 
 
@@ -39,12 +45,25 @@ def kernel_of(op: Op, attrs: dict[str, Any], ins: Sequence[Any], outs: Sequence[
 def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
     if op.is_view or not set(op.needs) <= {"wanted"}:
         return False
+    if op.rows is not None:
+        return _rows_pay(op.rows.chosen(attrs), attrs, ins, size)
     if not op.is_elementwise:
         least = LEAST if (op.forward_of or op).prepare is not None else LEAST_UNPREPARED
         return size >= least and (op.forward_of or op).grad_prepare is None
     form = steps_of(op, tuple([None if spec is None else spec.dtype.numpy for spec in ins]), attrs)
     work = 0 if form is None else sum(COSTLY.get(step.function, 1) for step in form.steps)
     return work > 1 and work * size >= LEAST_WORK
+
+
+def _rows_pay(program: RowProgram, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
+    """Those with several outputs early: their NumPy forms are many calls. What only repeats numbers never."""
+    if len(program.outputs) > 1:
+        return size >= LEAST_UNPREPARED
+    rounds = program.traced(program.form(ins, attrs))
+    parts = [part for one in rounds.along.rounds for part in in_order([*one.folds, *(e for _, e in one.outs)])]
+    weight = LONG_WEIGHT if any(part.function in LONG for part in parts) else 1
+    is_more = rounds.work > REPEATING or any(one.folds for one in rounds.along.rounds)
+    return is_more and size * rounds.work * weight >= LEAST_ROWS
 
 
 def with_kernel(call: CompiledCall, body: Callable[..., Any], is_single: bool) -> Callable[..., Any]:

@@ -53,12 +53,14 @@ def row_op(
     optional: str | None = None,
     grad_optional: str | None = None,
     layouts: tuple[str, ...] = ("lines", "columns"),
+    grad_layouts: tuple[str, ...] | None = None,
     require: Callable[..., None] | None = None,
     soft_labels: str = "",
     grad_body: Callable[..., Any] | None = None,
     grad_needs: str = "",
     row_shape: Callable[..., tuple[int, ...]] | None = None,
     check: Check | None = None,
+    around: Callable[[Body], Body] | None = None,
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an op by its row program.
@@ -73,12 +75,13 @@ def row_op(
         options: what the bodies get besides and may branch on: by name, how it follows from the attributes.
         optional, grad_optional: of the slots that may be empty, those that the body asks about, or `grad_body`, which
             may ask for the gradients of outputs, too, under their names; all of them by default.
-        layouts: see `RowProgram`.
+        layouts: see `RowProgram`; `grad_layouts` those of the backward op, the same by default.
         soft_labels: the attribute under which labels are no integers but numbers for every element.
         grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; without it the backward
             op runs the rule `grad`.
         grad_needs: the gradients of outputs that `grad_body` cannot do without; others have to be absent for it.
         row_shape: see `RowProgram`. check, require: see `numpy_form`.
+        around: makes the op's `forward` of the NumPy form: for what is no matter of rows, such as other dtypes.
         record: any further field of `op`.
     """
     kinds = dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE)
@@ -92,7 +95,10 @@ def row_op(
         is_wide = name in _names(wide)
         return Operand(slot.name, kind, is_label and not is_soft, is_optional, is_wide, like if is_output else "")
 
-    def program(name: str, body: Body, inputs: Sequence[tuple[Slot, bool]], outputs: Sequence[Slot]) -> RowProgram:
+    def program(
+        name: str, body: Body, inputs: Sequence[tuple[Slot, bool]], outputs: Sequence[Slot],
+        layouts: tuple[str, ...] = layouts,
+    ) -> RowProgram:  # fmt: skip
         """A program; where labels may be soft, two of them."""
         truths = (False, True) if soft_labels else (False,)
         programs = [
@@ -115,10 +121,16 @@ def row_op(
         record.setdefault("cost", _cost(own))
         backward = None
         if grad_body is not None:
-            backward = program(f"{type}_grad", grad_body, *_slots_of_backward(inputs, outputs))
+            slots_of_grad = _slots_of_backward(inputs, outputs)
+            backward = program(
+                f"{type}_grad", grad_body, *slots_of_grad, grad_layouts if grad_layouts is not None else layouts
+            )
             record["grad_forward"] = numpy_form(backward, check, require)
         declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
-        return declared(numpy_form(own, check, require))
+        forward = numpy_form(own, check, require)
+        forward = forward if around is None else around(forward)
+        forward.__module__ = body.__module__
+        return declared(forward)
 
     def _slots_of_backward(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> tuple[Any, list[Slot]]:
         saved, no_grad = _names(record.get("saved", "")), _names(record.get("no_grad", ""))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.rows.program import Operand, RowProgram
 from workbench.framework.rows.recording import Per
 from workbench.framework.values.dtype import HALVES
-from workbench.framework.values.sums import add_up
+from workbench.framework.values.spec import Spec
+from workbench.framework.values.sums import BLOCK, add_up
 
 Check = Callable[..., None]
+
+
+_ADD_UP: Any = np.add.reduce
+_LARGEST: Any = np.maximum.reduce
 
 
 class RowArrays:
@@ -25,30 +34,34 @@ class RowArrays:
         self.xp, self.shape, self.axes, self.what = xp, shape, axes, what
         self.count = prod(shape[a] for a in axes)
         self.kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+        self.is_short = self.count < BLOCK and getattr(xp, "add", None) is np.add  # no sum is worth cutting into blocks
         self.places = tuple(d if a in axes else 1 for a, d in enumerate(shape))
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.xp, name)
+        function = getattr(self.xp, name)
+        setattr(self, name, function)  # the next look-up is a plain attribute
+        return function
 
     def sum(self, x: Any) -> Any:
+        if self.is_short:
+            return _ADD_UP(x, self.axes, x.dtype, None, True)
+        if x.dtype.kind != "f":
+            return x.sum(axis=self.axes, keepdims=True, dtype=x.dtype)
         return add_up(x, self.axes, keepdims=True)
 
     def mean(self, x: Any) -> Any:
-        total = add_up(x, self.axes, keepdims=True)
-        return total / self.count if self.count else total / total.dtype.type(0)
+        return self.sum(x) / (self.count or math.nan)
 
     def max(self, x: Any) -> Any:
-        if not self.count:
-            return self.xp.full(self.kept, -self.xp.inf, x.dtype)
+        if self.is_short:
+            return _LARGEST(x, self.axes, None, None, True)
         return x.max(axis=self.axes, keepdims=True)
 
-    def top(self, x: Any) -> Any:
-        return self.max(x)
-
     def min(self, x: Any) -> Any:
-        if not self.count:
-            return self.xp.full(self.kept, self.xp.inf, x.dtype)
         return x.min(axis=self.axes, keepdims=True)
+
+    def top(self, x: Any) -> Any:
+        return self.max(x) if self.count else self.xp.full(self.kept, -self.xp.inf, x.dtype)
 
     def across(self, x: Any) -> Any:
         return add_up(x, tuple(a for a in range(len(self.shape)) if a not in self.axes), keepdims=True)
@@ -97,7 +110,45 @@ def numpy_form(
         ]
         return shown[0] if one else tuple(shown)
 
+    forward.__module__ = program.body.__module__
     return forward
+
+
+def settled(program: RowProgram, specs: Sequence[Spec], attrs: dict[str, Any]) -> Callable[..., Any] | None:
+    """`body(*arrays)`: the NumPy form of a program with one output, with all settled that specs and attributes settle.
+
+    Args:
+        specs: of the inputs, all there. Returns: None where dtypes have to be brought together first.
+    """
+    program = program.chosen(attrs)
+    (x,) = program.outputs
+    dtypes = {spec.dtype.name for spec in specs}
+    if len(dtypes) > 1 or not dtypes <= {"float32", "float64"}:
+        return None
+    first = next(spec for spec, y in zip(specs, program.inputs, strict=True) if y.per is Per.ELEMENT)
+    axes = program.axes(len(first.shape), attrs)
+    rows = RowArrays(numpy_xp, first.shape, axes, program.name)
+    shape = first.shape if x.per is Per.ELEMENT else _row_shape(program, rows, attrs)
+    body, told = program.body, program.told(attrs)
+    if len(specs) == 1:
+        return lambda array: body(rows, array, **told).reshape(shape)
+    dtype, seen_as = first.dtype.numpy, {Per.ROW: rows.kept, Per.PLACE: rows.places}
+    targets = [seen_as.get(y.per) for y in program.inputs]
+
+    def run(*arrays: Any) -> Any:
+        result = body(rows, *[a if t is None else a.reshape(t) for a, t in zip(arrays, targets)], **told)
+        if result.shape == shape:
+            return result
+        out = np.empty(shape, dtype)
+        out[...] = result
+        return out
+
+    return run
+
+
+def _row_shape(program: RowProgram, rows: RowArrays, attrs: dict[str, Any]) -> tuple[int, ...]:
+    """Of an output with one number per row."""
+    return rows.kept if program.row_shape is None else program.row_shape(rows.shape, rows.axes, attrs)
 
 
 def _first_full(program: RowProgram, arrays: Sequence[Any]) -> Any:
@@ -135,8 +186,7 @@ def _shown(
     elif x.per is Per.ELEMENT:
         result = rows.xp.broadcast_to(result, first.shape)
     else:
-        shape = rows.kept if program.row_shape is None else program.row_shape(first.shape, rows.axes, attrs)
-        result = result.reshape(shape)
+        result = result.reshape(_row_shape(program, rows, attrs))
     if result.dtype != dtype:
         return result.astype(dtype)
     return result if result.flags.writeable else result.copy()

@@ -107,6 +107,13 @@ class RowKernel:
         return [part for part in self.rounds.kept if id(part) not in self.lodged]
 
     @cached_property
+    def block(self) -> int:
+        """How many columns are worked on at a time: as many as there are registers for."""
+        rounds = self.rounds.rounds
+        is_light = all(len(one.folds) <= 1 and not one.outs for one in rounds)
+        return 2 * BLOCK if is_light else BLOCK
+
+    @cached_property
     def letters(self) -> str:
         """A letter for every argument, see `native.image`."""
         program = self.program
@@ -118,7 +125,7 @@ class RowKernel:
         if not self.kept:
             return 0
         first, second, *_ = sizes
-        row = second * BLOCK if self.layout == COLUMNS else first * sizes[3]
+        row = second * self.block if self.layout == COLUMNS else first * sizes[3]
         return len(self.kept) * (max(row, NEAR) + PAD)
 
     def touched(self, *arguments: Any) -> list[tuple[int, int, Any]]:

@@ -56,23 +56,6 @@ def sweep(body: Callable[..., Any], *folds: Fold, together: int = 1) -> Any:
     return run
 
 
-def sweep_planes(body: Callable[..., Any], *folds: Fold) -> Any:
-    """`run(outs, ins, numbers, first, planes, stride, count)`: one sweep over several planes of `count` floats.
-
-    They begin `first` bytes after the addresses and are `stride` bytes apart.
-    """
-
-    @intrinsic
-    def run(cx: Any, outs: Any, ins: Any, numbers: Any, first: Any, planes: Any, stride: Any, count: Any) -> Any:
-        def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-            sweeping = _Sweep(builder, body, folds, signature, args)
-            return sweeping.result(cx, sweeping.planes(*args[3:]))
-
-        return _result_type(folds)(outs, ins, numbers, first, planes, stride, count), generate
-
-    return run
-
-
 def _result_type(folds: Sequence[Fold]) -> Any:
     return {0: types.void, 1: REAL}.get(len(folds), types.UniTuple(REAL, len(folds)))
 
@@ -112,17 +95,6 @@ class _Sweep:
         held = loop(b, rounds, self.starts * together, one_round)
         held = [self._tree(fold, held[k :: len(folds)]) for k, fold in enumerate(folds)]
         return self._vectors(b.mul(rounds, I64(together)), count, held)
-
-    def planes(self, first: Any, planes: Any, stride: Any, count: Any) -> Sequence[Any]:
-        """One plane after the other."""
-        outs, ins = self.outs, self.ins
-
-        def one_plane(i: Any, *held: Any) -> Sequence[Any]:
-            offset = self.builder.add(first, self.builder.mul(i, stride))
-            self.outs, self.ins = ([self.builder.add(a, offset) for a in arrays] for arrays in (outs, ins))
-            return self._vectors(I64(0), count, held)
-
-        return loop(self.builder, planes, self.starts, one_plane)
 
     def _vectors(self, first: Any, count: Any, held: Sequence[Any]) -> Sequence[Any]:
         """The vectors from a number on, one at a time."""

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from workbench.framework.rows.kernel import BLOCK, COLUMNS, LINES, PLANES, SIZES, RowKernel, all_kernels
+from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKernel, all_kernels
 from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.runtime.reach.declare import REACHES, Reach
 from workbench.runtime.reach.divide import DIVISIONS, OWN, Division
 
 _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
-_UNITS = {(COLUMNS, "rows"): BLOCK}
 
 
 @cache
@@ -23,9 +22,9 @@ def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool)
     REACHES[kernel.name] = Reach((), kernel.touched)
     OWN[kernel.name] = {len(kernel.inputs) + len(kernel.outputs)}
     names = SIZES[layout]
+    first = count - len(names)
     DIVISIONS[kernel.name] = [
-        _division(count - len(names) + names.index(size), _UNITS.get((layout, size), 1), kernel.moves(size))
-        for size in _ALONG[layout]
+        _division(first + names.index(size), _unit(kernel, size), kernel.moves(size)) for size in _ALONG[layout]
     ]
     return kernel
 
@@ -33,6 +32,11 @@ def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool)
 def all_row_kernels() -> list[RowKernel]:
     """Every kernel of every program that has been declared, each with what it touches."""
     return [row_kernel(k.program, k.form, k.layout, k.is_across) for k in all_kernels()]
+
+
+def _unit(kernel: RowKernel, size: str) -> int:
+    """Where blocks of a row may begin."""
+    return kernel.block if (kernel.layout, size) == (COLUMNS, "rows") else 1
 
 
 def _division(at: int, unit: int, moves: Sequence[tuple[int, Any]]) -> Division:

@@ -52,7 +52,7 @@ def rule_of(node: Node) -> Rule | None:
     if rule is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
         return rule
     if node.record.rows is not None:
-        return RULES[ANY_ROWS]
+        return RULES.get(ANY_ROWS)
     if node.record.is_view:
         return RULES[ANY_VIEW]
     return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None

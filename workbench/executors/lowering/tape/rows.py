@@ -72,6 +72,7 @@ def _write(
     assert place is not None
     layout, sizes = place
     kernel = row_kernel(program, form, layout, is_across)
+    require(kernel.name in writer.tape.kernels.addresses)  # an op that is declared outside the package has none
     given = [_brought(writer, ins[n], x, shape, axes, turn) for n, x in enumerate(program.inputs)
              if n in {number for number, _ in kernel.inputs}]  # fmt: skip
     targets, back = [], []

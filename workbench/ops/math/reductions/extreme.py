@@ -9,6 +9,7 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.recorder import zero_dim
+from workbench.framework.op.rows import row_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
@@ -16,8 +17,8 @@ from workbench.ops.math.reductions.reduce import (
     ATTRS,
     EXPAND_REDUCED,
     REDUCE_SUM,
+    ROWS,
     infer_reduced,
-    reduce_with,
     reduced_axes,
     reduced_shape,
     reduction,
@@ -48,32 +49,42 @@ def _extreme_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     return EXPAND_REDUCED(g, x, **attrs) * (x == EXPAND_REDUCED(out, x, **attrs))
 
 
-@op(
+def _extreme_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    return g * (x == y)
+
+
+@row_op(
     "reduce_max",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the maximum"),
     grad=_extreme_grad,
+    grad_body=_extreme_back,
+    grad_needs="Out",
     saved="X, Out",
     layer="max",
 )
-def REDUCE_MAX(xp: Any, x: Any, **attrs: Any) -> Any:
+def REDUCE_MAX(rows: Any, x: Any) -> Any:
     """The largest element over `dim`, NaN if one is."""
-    return reduce_with(x, x.max, **attrs)
+    return rows.max(x)
 
 
-@op(
+@row_op(
     "reduce_min",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the minimum"),
     grad=_extreme_grad,
+    grad_body=_extreme_back,
+    grad_needs="Out",
     saved="X, Out",
     layer="min",
 )
-def REDUCE_MIN(xp: Any, x: Any, **attrs: Any) -> Any:
+def REDUCE_MIN(rows: Any, x: Any) -> Any:
     """The smallest element over `dim`, NaN if one is."""
-    return reduce_with(x, x.min, **attrs)
+    return rows.min(x)
 
 
 def _shared_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
@@ -81,32 +92,43 @@ def _shared_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     return EXPAND_REDUCED(g / REDUCE_SUM(is_met, **attrs), x, **attrs) * is_met
 
 
-@op(
+def _shared_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    is_met = (x == y).astype(x.dtype)
+    return g / rows.sum(is_met) * is_met
+
+
+@row_op(
     "reduce_amax",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the maximum"),
     grad=_shared_grad,
+    grad_body=_shared_back,
+    grad_needs="Out",
     saved="X, Out",
     layer="amax",
 )
-def REDUCE_AMAX(xp: Any, x: Any, **attrs: Any) -> Any:
+def REDUCE_AMAX(rows: Any, x: Any) -> Any:
     """The largest element over `dim`; elements that equal it share its gradient."""
-    return reduce_with(x, x.max, **attrs)
+    return rows.max(x)
 
 
-@op(
+@row_op(
     "reduce_amin",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the minimum"),
     grad=_shared_grad,
+    grad_body=_shared_back,
+    grad_needs="Out",
     saved="X, Out",
     layer="amin",
 )
-def REDUCE_AMIN(xp: Any, x: Any, **attrs: Any) -> Any:
+def REDUCE_AMIN(rows: Any, x: Any) -> Any:
     """The smallest element over `dim`; elements that equal it share its gradient."""
-    return reduce_with(x, x.min, **attrs)
+    return rows.min(x)
 
 
 @tensor_method("amax")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import DtypeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
+from workbench.framework.op.rows import row_op
 from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import Spec
 from workbench.ops.math.compare import where
@@ -16,11 +16,10 @@ from workbench.ops.math.reductions.reduce import (
     ATTRS,
     EXPAND_REDUCED,
     REDUCE_SUM,
+    ROWS,
     infer_float,
     infer_reduced,
     reduce_with,
-    reduced_axes,
-    reduced_shape,
     reduction,
 )
 from workbench.ops.math.unary import exp
@@ -138,22 +137,26 @@ def _logsumexp_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     return EXPAND_REDUCED(g, x, **attrs) * exp(x - EXPAND_REDUCED(out, x, **attrs))
 
 
-@op(
+def _logsumexp_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    return g * rows.exp(x - y)
+
+
+@row_op(
     "logsumexp",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=infer_float("logsumexp"),
     grad=_logsumexp_grad,
+    grad_body=_logsumexp_back,
+    grad_needs="Out",
     saved="X, Out",
 )
-def LOGSUMEXP(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
+def LOGSUMEXP(rows: Any, x: Any) -> Any:
     """log(sum(exp(x))) over `dim`, without overflow; -inf for an empty sum."""
-    axes = reduced_axes(x.ndim, dim, reduce_all)
-    array = wide(x)
-    top = array.max(axis=axes, keepdims=True, initial=-math.inf)
-    top = xp.where(xp.isfinite(top), top, array.dtype.type(0))
-    out = xp.log(xp.exp(array - top).sum(axis=axes, keepdims=True)) + top
-    return rounded(out.reshape(reduced_shape(x.shape, axes, keep_dim, zero_dim)), x)
+    top = rows.top(x)
+    top = rows.where(rows.isfinite(top), top, 0.0)
+    return rows.log(rows.sum(rows.exp(x - top))) + top
 
 
 @tensor_method("logsumexp")

@@ -9,24 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.recorder import zero_dim
+from workbench.framework.op.rows import row_op
+from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import Shape, Spec, require_float
-from workbench.framework.values.sums import add_up
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.math.reductions.bound_sums import (
-    bind_mean,
-    bind_spread,
-    bind_sum,
-    grad_prepare_spread,
-    prepare_mean,
-    prepare_sum,
-)
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
 
@@ -105,74 +97,78 @@ def EXPAND_REDUCED(
     return _spread(xp, x, like.shape, reduced_axes(len(like.shape), dim, reduce_all), average)
 
 
-def _spread_back(average: bool) -> Callable[..., Any]:
-    """The direct body of the gradient of a sum or mean."""
-
-    def grad_forward(
-        xp: Any, x: Any, g: Any, wanted: Any = None, dim: Sequence[int] = (), keep_dim: bool = False,
-        reduce_all: bool = False, **attrs: Any,
-    ) -> Any:  # fmt: skip
-        return rounded(_spread(xp, g, x.shape, reduced_axes(x.ndim, dim, reduce_all), average), x)
-
-    return grad_forward
-
-
 # Sums and means
 
 
-def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """In the dtype of `x`."""
-    is_float = as_dtype(x.dtype).is_float
-    return add_up(x, axis, keepdims) if is_float else x.sum(dtype=x.dtype, axis=axis, keepdims=keepdims)
+def axes_of(rank: int, attrs: dict[str, Any]) -> tuple[int, ...]:
+    """The axes that a reduction makes one number of; without attributes all."""
+    return reduced_axes(rank, attrs.get("dim", ()), attrs.get("reduce_all", True))
+
+
+def left_over(shape: Shape, axes: Sequence[int], attrs: dict[str, Any]) -> Shape:
+    """The shape of a reduction's result."""
+    return reduced_shape(shape, axes, attrs.get("keep_dim", False), attrs["zero_dim"])
+
+
+ROWS: dict[str, Any] = {
+    "axes": axes_of,
+    "per_row": "Out",
+    "row_shape": left_over,
+    "layouts": (LINES, PLANES, COLUMNS),
+}
+"""What all reductions tell of their row programs."""
+
+
+def _in_dtype(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of numbers that are brought to `out_dtype` first; "" is the dtype of X."""
+
+    def cast(xp: Any, x: Any, out_dtype: str, **attrs: Any) -> Any:
+        return forward(xp, x.astype(as_dtype(out_dtype).numpy) if out_dtype else x, **attrs)
+
+    return cast
 
 
 def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     return infer_reduced(x, **attrs).with_dtype(as_dtype(out_dtype) if out_dtype else x.dtype)
 
 
-@op(
+@row_op(
     "reduce_sum",
     "X -> Out",
+    **ROWS,
+    around=_in_dtype,
     attrs={**ATTRS, "out_dtype": ""},
     infer=_infer_sum,
     grad=lambda g, out, x, out_dtype, **attrs: EXPAND_REDUCED(g, x, **attrs),
-    grad_forward=_spread_back(average=False),
-    bind=bind_sum,
-    prepare=prepare_sum,
-    grad_bind=bind_spread(average=False),
-    grad_prepare=grad_prepare_spread(average=False),
+    grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
+    grad_body=lambda rows, x, g: g,
+    grad_needs="Out",
     saved="",
     shape_only="X",
     layer="sum",
 )
-def REDUCE_SUM(xp: Any, x: Any, out_dtype: str, **where: Any) -> Any:
+def REDUCE_SUM(rows: Any, x: Any) -> Any:
     """The sum over `dim`; `out_dtype` "" is the dtype of X."""
-    target = as_dtype(out_dtype).numpy if out_dtype else x.dtype
-    total = wide(x) if x.dtype == target else wide(x.astype(target))
-    out = reduce_with(x, partial(_sum, total), **where)
-    return out.astype(target, copy=False)
+    return rows.sum(x)
 
 
-@op(
+@row_op(
     "reduce_mean",
     "X -> Out",
+    **ROWS,
     attrs=ATTRS,
     infer=infer_float("reduce_mean"),
     grad=lambda g, out, x, **attrs: EXPAND_REDUCED(g, x, average=True, **attrs),
-    grad_forward=_spread_back(average=True),
-    bind=bind_mean,
-    prepare=prepare_mean,
-    grad_bind=bind_spread(average=True),
-    grad_prepare=grad_prepare_spread(average=True),
+    grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
+    grad_body=lambda rows, x, g: g / rows.count,
+    grad_needs="Out",
     saved="",
     shape_only="X",
     layer="mean",
 )
-def REDUCE_MEAN(xp: Any, x: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool) -> Any:
+def REDUCE_MEAN(rows: Any, x: Any) -> Any:
     """The mean over `dim`."""
-    total = reduce_with(x, partial(_sum, wide(x)), dim, keep_dim, reduce_all, zero_dim)
-    count = math.prod(x.shape[i] for i in reduced_axes(x.ndim, dim, reduce_all))
-    return rounded(total / (count or math.nan), x)
+    return rows.mean(x)
 
 
 def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
@@ -180,23 +176,22 @@ def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     return x.with_shape(() if zero_dim else (1,))
 
 
-@op(
+@row_op(
     "mean",
     "X -> Out",
+    **ROWS,
     attrs={"zero_dim": False},
     infer=_infer_mean,
     grad=lambda g, out, x, zero_dim: EXPAND_REDUCED(g, x, reduce_all=True, average=True, zero_dim=zero_dim),
-    grad_forward=lambda xp, x, g, zero_dim, wanted=None: rounded(_spread(xp, g, x.shape, range(x.ndim), True), x),
-    bind=bind_mean,
-    prepare=prepare_mean,
-    grad_bind=bind_spread(average=True),
-    grad_prepare=grad_prepare_spread(average=True),
+    grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
+    grad_body=lambda rows, x, g: g / rows.count,
+    grad_needs="Out",
     saved="",
     shape_only="X",
 )
-def MEAN(xp: Any, x: Any, zero_dim: bool) -> Any:
+def MEAN(rows: Any, x: Any) -> Any:
     """The mean of all elements, shape [1] or []."""
-    return rounded(wide(x).sum().reshape(() if zero_dim else (1,)) / (x.size or math.nan), x)
+    return rows.mean(x)
 
 
 def reduction(axis: Any, keepdim: bool) -> dict[str, Any]:

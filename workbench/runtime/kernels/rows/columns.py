@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from workbench.framework.expr.expr import Expr
-from workbench.framework.rows.kernel import BLOCK, NEAR, PAD
+from workbench.framework.rows.kernel import NEAR, PAD
 from workbench.framework.rows.passes import Round
 from workbench.framework.rows.recording import Per
 from workbench.runtime.kernels.rows.folds import fold_of
@@ -16,22 +16,20 @@ from workbench.runtime.kernels.rows.terms import Terms, gathered, lanes_from, ma
 from workbench.runtime.kernels.rows.writer import LEVEL, KernelWriter, uses_places
 from workbench.runtime.kernels.vectors import I32, I64, WIDTH, loop
 
-VECTORS = BLOCK // WIDTH
-
 
 def write_columns(writer: KernelWriter) -> None:
     """The body of a kernel."""
-    w, b = writer, writer.builder
+    w, b, width = writer, writer.builder, writer.kernel.block
     outer, _, stride, rows = w.sizes.values()
     with_all = b.add(w.times(b.sub(outer, I64(1)), stride), rows)
     w.check_labels(with_all)
-    blocks = b.sdiv(rows, I64(BLOCK))
-    rest = b.mul(blocks, I64(BLOCK))
+    blocks = b.sdiv(rows, I64(width))
+    rest = b.mul(blocks, I64(width))
     singles = b.sdiv(b.add(b.sub(rows, rest), I64(WIDTH - 1)), I64(WIDTH))
 
     def line(o: Any) -> Sequence[Any]:
         def block(i: Any) -> Sequence[Any]:
-            _Columns(w, o, b.mul(i, I64(BLOCK)), VECTORS, None).write()
+            _Columns(w, o, b.mul(i, I64(width)), width // WIDTH, None).write()
             return ()
 
         def single(i: Any) -> Sequence[Any]:
@@ -125,11 +123,12 @@ class _Columns:
         """A round over all elements; long sums are made of short ones."""
         b, size = self.b, len(one.folds)
         starts = [self.v.number(fold_of(fold).start) for fold in one.folds] * self.vectors
-        levels = b.sdiv(b.add(self.height, I64(LEVEL - 1)), I64(LEVEL))
+        size_of_level = self._size_of_level()
+        levels = b.sdiv(b.add(self.height, b.sub(size_of_level, I64(1))), size_of_level)
 
         def level(i: Any, *so_far: Any) -> Sequence[Any]:
-            begin = b.mul(i, I64(LEVEL))
-            count = self.w.least(I64(LEVEL), b.sub(self.height, begin))
+            begin = b.mul(i, size_of_level)
+            count = self.w.least(size_of_level, b.sub(self.height, begin))
             held = loop(b, count, starts, lambda h, *held: self._line(one, b.add(begin, h), held))
             folds = list(one.folds) * self.vectors
             return [fold_of(f).combine(self.v, a, x) for f, a, x in zip(folds, so_far, held, strict=True)]
@@ -138,6 +137,13 @@ class _Columns:
         for vector in range(self.vectors):
             for fold, total in zip(one.folds, totals[vector * size : (vector + 1) * size], strict=True):
                 self.known[vector][id(fold)] = total
+
+    def _size_of_level(self) -> Any:
+        """How many terms are added one after the other: so many that there are no more such sums to be added up."""
+        b, size = self.b, I64(LEVEL)
+        for larger in (2 * LEVEL, 8 * LEVEL, 64 * LEVEL):
+            size = b.select(b.icmp_signed(">", self.height, I64(larger * larger // 8)), I64(larger), size)
+        return size
 
     def _line(self, one: Round, place: Any, held: Sequence[Any]) -> list[Any]:
         """The elements at one place of all rows of the block."""
@@ -190,7 +196,7 @@ class _Columns:
         lodging = self.w.kernel.lodged.get(id(part))
         if lodging is not None:
             return self._element_at(self.w.outs[lodging], place, vector)
-        room = self.w.plus(self.w.most(self.b.mul(self.height, I64(BLOCK)), I64(NEAR)), I64(PAD))
+        room = self.w.plus(self.w.most(self.b.mul(self.height, I64(self.w.kernel.block)), I64(NEAR)), I64(PAD))
         first = self.b.mul(room, I64(self.places[id(part)]))
-        element = self.w.plus(first, self.b.mul(place, I64(BLOCK)), I64(vector * WIDTH))
+        element = self.w.plus(first, self.b.mul(place, I64(self.w.kernel.block)), I64(vector * WIDTH))
         return self.b.add(self.w.kept, self.b.mul(element, I64(self.v.item)))

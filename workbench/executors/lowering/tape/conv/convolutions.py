@@ -29,7 +29,7 @@ from workbench.executors.lowering.tape.conv.convolution_tables import (
 )
 from workbench.executors.lowering.tape.conv.forms import filter_form_of, form_of, input_form_of
 from workbench.executors.lowering.tape.conv.unfolding import block_rows, is_plain
-from workbench.executors.lowering.tape.math.sums import PARTIAL
+from workbench.executors.lowering.tape.math.sums import sum_axes
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -214,7 +214,7 @@ def sample_blocks(geo: Geometry) -> list[slice]:
 
 def _add_up(writer: TapeWriter, parts: Any, out: np.ndarray) -> None:
     if len(parts) > 1:
-        writer.row("sum_columns", parts, out, writer.temporary((PARTIAL,)), PARTIAL, 1, len(parts), out.size, 1)
+        sum_axes(writer, parts.reshape(len(parts), -1), (0,), out.reshape(-1))
 
 
 # Columns

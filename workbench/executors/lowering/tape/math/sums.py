@@ -9,37 +9,30 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rows import groups_of, merged
+from workbench.executors.lowering.tape.rows import groups_of, merged, write_op
 from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
 from workbench.ops.math.reductions.accumulate import SUM
-from workbench.ops.math.reductions.extreme import REDUCE_MAX, REDUCE_MIN
-from workbench.ops.math.reductions.folds import LOGSUMEXP
 from workbench.ops.math.reductions.like import BROADCAST_TO_LIKE, REDUCE_TO_LIKE
 from workbench.ops.math.reductions.reduce import EXPAND_REDUCED, MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
 from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
 
-PARTIAL = 1024  # columns whose partial sums stay in the first cache
 LONG = 256  # floats of a row
 
 
-def add_up(writer: TapeWriter, source: np.ndarray, out: np.ndarray, count: int = 1) -> None:
-    """The sum of an array over what the shape of `out`, which broadcasts to its own, lacks or has with size 1.
-
-    Args:
-        count: what the sum is divided by.
-    """
+def add_up(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
+    """The sum of an array over what the shape of `out`, which broadcasts to its own, lacks or has with size 1."""
     require_plain(source, out)
     kept = (1,) * (source.ndim - out.ndim) + out.shape
     require(len(kept) == source.ndim, all(k in (1, d) for k, d in zip(kept, source.shape, strict=True)))
-    sum_axes(writer, source, [a for a, k in enumerate(kept) if k != source.shape[a]], out, count)
+    sum_axes(writer, source, [a for a, k in enumerate(kept) if k != source.shape[a]], out)
 
 
-def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: np.ndarray, count: int = 1) -> None:
-    """The sum over some axes, divided by a number.
+def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: np.ndarray) -> None:
+    """The sum over some axes.
 
     Neighbouring axes are one. Of several left the last goes first if it is long, else the first: long rows are summed
     as fast as they are read, short ones had better be few.
@@ -55,20 +48,11 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
         groups = merged([*groups[:at], *groups[at + 1 :]])
         last = not any(is_summed for _, is_summed in groups)
         target = out if last else writer.temporary((outer * inner,))
-        _sum_one(writer, source, target, (outer, rows, inner), count if last else 1)
+        lines = source.reshape(outer, rows, inner)
+        write_op(writer, REDUCE_SUM, [target.reshape(-1)], [lines], {**REDUCE_SUM.attrs, "dim": (1,)})
         source = target
     if source is not out:
-        _divided(writer, source.reshape(out.shape), out, count)
-
-
-def _sum_one(writer: TapeWriter, x: np.ndarray, out: np.ndarray, sizes: tuple[int, int, int], count: int) -> None:
-    """The sum over the middle of [outer, rows, inner]."""
-    outer, rows, inner = sizes
-    if inner == 1:
-        writer.row("sum_rows", x, out, outer, rows, count)
-        return
-    partial = writer.temporary((PARTIAL,))
-    writer.row("sum_columns", x, out, partial, PARTIAL, outer, rows, inner, count)
+        expression(writer, lambda x: x, [out], [source.reshape(out.shape)])
 
 
 def _divided(writer: TapeWriter, x: np.ndarray, out: np.ndarray, count: int) -> None:
@@ -92,15 +76,6 @@ def _axes(row: Row, rank: int) -> tuple[int, ...]:
     """The axes an op reduces; those without attributes reduce all."""
     attrs = row.node.attrs
     return reduced_axes(rank, attrs.get("dim", ()), attrs.get("reduce_all", True))
-
-
-@native(REDUCE_SUM, REDUCE_MEAN, MEAN)
-def reduce(writer: TapeWriter, row: Row) -> None:
-    (out,), (x,) = operands(writer, row)
-    require_plain(x, out)
-    axes = _axes(row, x.ndim)
-    count = 1 if row.node.record is REDUCE_SUM else math.prod(x.shape[a] for a in axes)
-    sum_axes(writer, x, axes, out, count)
 
 
 @native(REDUCE_SUM.backward, REDUCE_MEAN.backward, MEAN.backward)
@@ -135,16 +110,6 @@ def broadcast_to_like(writer: TapeWriter, row: Row) -> None:
     _divided(writer, x, out, 1)
 
 
-@native(REDUCE_MAX, REDUCE_MIN)
-def extreme(writer: TapeWriter, row: Row) -> None:
-    """Axes that are not the last ones are brought there first."""
-    (out,), (x,) = operands(writer, row)
-    require_plain(x, out)
-    turned = with_last(writer, x, _axes(row, x.ndim))
-    sign = 1.0 if row.node.record is REDUCE_MAX else -1.0
-    writer.row("extreme_of_rows", turned, out, out.size, x.size // out.size, sign)
-
-
 def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     """An array with some axes as its last ones, row by row in memory."""
     turned = x.transpose(*(a for a in range(x.ndim) if a not in axes), *axes)
@@ -153,41 +118,6 @@ def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndar
     beside = writer.temporary(turned.shape)
     copy(writer, turned, beside)
     return beside
-
-
-@native(REDUCE_MAX.backward, REDUCE_MIN.backward)
-def extreme_grad(writer: TapeWriter, row: Row) -> None:
-    """The gradient for all elements that equal the extreme."""
-    (out,), (x, y, g) = operands(writer, row)
-    require(g is not None)
-    require_plain(x, y, g, out)
-    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
-    expression(writer, lambda x, y, g: g * (x == y).astype("float32"), [out], [x, y, g])
-
-
-@native(LOGSUMEXP)
-def log_sum_exp(writer: TapeWriter, row: Row) -> None:
-    """log(sum of exp(x - top)) + top, top being the largest number, or 0 if that is not finite."""
-    (out,), (x,) = operands(writer, row)
-    require_plain(x, out)
-    rows, width = out.size, x.size // out.size
-    x, result = with_last(writer, x, _axes(row, x.ndim)).reshape(rows, width), out.reshape(rows, 1)
-    top, total, grown = (writer.temporary(shape) for shape in ((rows, 1), (rows, 1), (rows, width)))
-    writer.row("extreme_of_rows", x, top, rows, width, 1.0)
-    expression(writer, lambda t: Recording.where(Recording.isfinite(t), t, np.float32(0)), [top], [top])
-    expression(writer, lambda x, t: Recording.exp(x - t), [grown], [x, top])
-    add_up(writer, grown, total)
-    expression(writer, lambda t, s: Recording.log(s) + t, [result], [top, total])
-
-
-@native(LOGSUMEXP.backward)
-def log_sum_exp_grad(writer: TapeWriter, row: Row) -> None:
-    """g exp(x - y)."""
-    (out,), (x, y, g) = operands(writer, row)
-    require(g is not None)
-    require_plain(x, y, g, out)
-    y, g = (seen_along(a, x.shape, _axes(row, x.ndim)) for a in (y, g))
-    expression(writer, lambda x, y, g: g * Recording.exp(x - y), [out], [x, y, g])
 
 
 # Lists and norms
