@@ -37,12 +37,12 @@ class OpenBindings:
     def __init__(self) -> None:
         self._forms: Cache[_FeedForm] = Cache(_FORMS)
 
-    def fit(self, form: Hashable, given: Given, make: Make) -> Fit | None:
+    def fit(self, form: Hashable, given: Given, make: Make | None) -> Fit | None:
         """What gives the plan for some feeds, made if need be; None if they are to be planned for themselves.
 
         Args:
             form: what does not change: fetches, names, ranks and dtypes.
-            make: an open binding for the last of the feeds seen.
+            make: an open binding for the last of the feeds seen; None if those there are have to do.
         """
         return self._forms.get(form, _FeedForm).fit(given, make)
 
@@ -70,7 +70,7 @@ class _FeedForm:
         self._patience = _APART  # so many are, before there is another one
         self.refusal = ""
 
-    def fit(self, given: Given, make: Make) -> Fit | None:
+    def fit(self, given: Given, make: Make | None) -> Fit | None:
         if self.refusal:
             return None
         self._open = [binding for binding in self._open if binding.is_current()]
@@ -79,6 +79,8 @@ class _FeedForm:
             if filled is not None:
                 self._open.insert(0, self._open.pop(number))  # the next shape is likely to be like this one
                 return Fit(binding, filled)
+        if make is None:
+            return None
         self._seen = [*(seen for seen in self._seen[-_SEEN:] if seen != given), given]
         self._apart += 1
         if self._apart <= self._patience or len(self._open) == _MOST:

@@ -82,9 +82,11 @@ class PlanCache:
             self._kept.move_to_end(key)
 
     def keep(self, key: Key, plan: Plan) -> KeptPlan:
-        """Keep a new plan, and no more than fit besides."""
+        """Keep a new plan in place of the one of this key, if there is one, and no more than fit besides."""
         while self._gone:
             self._forget_all_of(self._gone.popleft())
+        if key in self._kept:
+            self._forget(key)
         kept = self._kept[key] = KeptPlan(plan)
         self._nbytes_of_plans += kept.nbytes_of_plan
         self._forget_oldest()

@@ -12,6 +12,7 @@ from workbench.errors import EnforceNotMet, InvalidArgument
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.lowering.binding import Binding, Ground, bind, ground_of
 from workbench.executors.lowering.open_binding import OpenBinding
+from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
@@ -152,8 +153,7 @@ class StepCache:
             return self._bind(key, fetches, fed, observed)
 
     def _bind(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> BoundStep:
-        is_new = not observed and self._plans.get(key) is None
-        binding = self._filled_in(key, fetches, fed) if is_new else None
+        binding = None if observed else self._filled_in(key, fetches, fed)
         for _ in range(_ATTEMPTS):
             if binding is not None and binding.storage.is_current():
                 break
@@ -205,8 +205,8 @@ class StepCache:
 
     # Open sizes
 
-    def _fit(self, fetches: Sequence[str], fed: Fed) -> Fit | None:
-        """A plan for all shapes that is right for this one."""
+    def _fit(self, fetches: Sequence[str], fed: Fed, may_make: bool) -> Fit | None:
+        """A plan for all shapes that is right for this one, made if need be and if it may be."""
         if not self._state.steps or self._trainers is not None:
             return None  # what is in the scope has not been looked at yet
         given, specs = self._given_persistables(fed), specs_of(fed)
@@ -219,12 +219,17 @@ class StepCache:
             self._prepare(plan.plan)
             return OpenBinding(plan, self._ground(plan.plan, fed))
 
-        return self._open.fit((*form, len(self._program.lr_schedulers), self._workspace.number), specs, make)
+        of_form = *form, len(self._program.lr_schedulers), self._workspace.number
+        return self._open.fit(of_form, specs, make if may_make else None)
 
     def _filled_in(self, key: Key, fetches: Sequence[str], fed: Fed) -> Binding | None:
-        """What runs a shape that a plan for all shapes is right for; None where there is no such plan."""
-        start = perf_counter_ns()
-        fit = self._fit(fetches, fed)
+        """What runs a shape that a plan for all shapes is right for; None where there is no such plan.
+
+        So it is when memory has moved, too: numbers are filled in once more in a hundredth of the time in which rows
+        are lowered, and steps take as long afterwards. What was planned for its shape alone needs no plan for others.
+        """
+        start, kept = perf_counter_ns(), self._plans.get(key)
+        fit = self._fit(fetches, fed, may_make=kept is None or type(kept.plan) is FilledPlan)
         if fit is None:
             return None
         plan = fit.filled.plan
@@ -233,7 +238,10 @@ class StepCache:
             binding = fit.binding.bind(fit.filled, arenas, scratch, self._weights(fed))
         except Unsettled:
             return None
-        self._keep(key, plan, start)
+        if kept is None:
+            self._keep(key, plan, start)
+        else:
+            self._plans.keep(key, plan)
         return binding
 
     @property

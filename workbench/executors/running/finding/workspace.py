@@ -15,6 +15,8 @@ from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.native.library import kernels_at_hand
 
+_AHEAD = (8, 2)  # times as much as before: batches and lengths of one program seldom differ by more
+
 
 class Workspace:
     """Of one engine, and those of the pruned programs that work on the same devices and values.
@@ -59,11 +61,11 @@ class Workspace:
 
         A new arena means that everything is bound anew, so there had better be few. What nobody writes takes no memory.
         """
-        if there > 0 and self._devices[place].grows_by_use:
+        for times in _AHEAD if there > 0 and self._devices[place].grows_by_use else ():
             try:
-                return self._devices[place].allocate(max(nbytes, 2 * there))
+                return self._devices[place].allocate(max(nbytes, times * there))
             except Unavailable:
-                pass
+                continue
         return self._allocated(plan, place, nbytes)
 
     def own_room(self, plan: Plan) -> dict[int, DeviceMemory]:
