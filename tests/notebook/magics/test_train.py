@@ -3,6 +3,7 @@
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,9 @@ def test_the_run_has_its_name_before_it_ends_and_after_an_interrupt(net: Noteboo
 
     def gate() -> Iterator[dict[str, np.ndarray]]:
         yield from net["batches"]
+        deadline = time.monotonic() + 20
+        while "cut" not in net.shell.user_ns and time.monotonic() < deadline:  # batches are read ahead of the run
+            time.sleep(0.01)
         assert isinstance(net["cut"], Run) and not net["cut"].finished
         begun.set()
         while True:
