@@ -123,10 +123,25 @@ def unlearnt() -> Any:
     return wb.mean(h * scale + loop(lambda i, h: i < n, lambda i, h: [i + 1, wb.tanh(h)], [counter(), h])[1])
 
 
+def indexing() -> Any:
+    """Bodies that read a part of a sequence: by the counter, of a transposed one, and always the first."""
+    x, n, h = inputs()
+    sequence = wb.stack([x, x * 0.5, x - 1.0], axis=1)
+    turned = wb.transpose(sequence, [1, 0, 2])
+
+    def body(i: Any, h: Any, last: Any) -> list[Any]:
+        by_counter = wb.reshape(sequence[:, i % 3], [-1, 4])
+        of_turned = wb.squeeze(wb.gather(turned, i % 3, 0), [0])
+        return [i + 1, wb.tanh(h * by_counter + of_turned), sequence[:, 0]]
+
+    _, h, last = loop(lambda i, *rest: i < n, body, [counter(), h, x])
+    return wb.mean(h * last)
+
+
 F = wb.nn.functional
 PROGRAMS: dict[str, Callable[[], Any]] = {
     program.__name__: program
-    for program in (recurrent, swapping, counting_down, nested, branched_loops, branching, unlearnt)
+    for program in (recurrent, swapping, counting_down, nested, branched_loops, branching, unlearnt, indexing)
 }  # fmt: skip
 
 

@@ -60,7 +60,8 @@ class LoopMemory:
         self.parts[name] = array
         if not is_wanted:
             return
-        require(array.flags.c_contiguous, array.nbytes > 0)
+        array = self.parts[name] = body.dense(array)
+        require(array.nbytes > 0)
         offset = self.offsets[name] = int(self.words[words.RECORD])
         self.words[words.RECORD] = offset + -(-array.nbytes // 64) * 64
         body.row("keep", array, array.nbytes, self.words, offset)

@@ -16,7 +16,8 @@ from workbench.errors import EnforceNotMet
 from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.operands import Context, Scratch
-from workbench.executors.lowering.tape.rules import require
+from workbench.executors.lowering.tape.rules import FLOAT, require
+from workbench.executors.lowering.tape.transposes import strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import MemoryOptions, Plan, Row, make_plan
@@ -59,10 +60,22 @@ class SubTape:
         """Memory for an array, which is there as long as the tape."""
         return self._tape.keep(np.empty(like.shape, like.dtype))
 
+    def dense(self, array: np.ndarray) -> np.ndarray:
+        """The array, or a copy whose elements lie in order, where they do not, as in a part of another array."""
+        if array.flags.c_contiguous:
+            return array
+        require(array.dtype == FLOAT, array.size > 0)
+        beside = self.new(array)
+        strided = strided_copy(array, beside)
+        if strided is None:
+            raise Unsuitable
+        self.row(*strided)
+        return beside
+
     def move(self, source: np.ndarray, out: np.ndarray) -> None:
         """Copy an array."""
-        require(source.shape == out.shape, source.dtype == out.dtype)
-        require(source.flags.c_contiguous, out.flags.c_contiguous)
+        require(source.shape == out.shape, source.dtype == out.dtype, out.flags.c_contiguous)
+        source = self.dense(source)
         if address(source) != address(out):
             self.row("move_bytes", source, out, out.nbytes)
 

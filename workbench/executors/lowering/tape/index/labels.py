@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering.tape.math.sums import with_last
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import operands, require, require_plain
+from workbench.executors.lowering.tape.rules import copy, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, memories
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -98,7 +98,17 @@ def scatter_rows_row(writer: TapeWriter, row: Row) -> None:
 @native(GATHER)
 def gather(writer: TapeWriter, row: Row) -> None:
     (out,), (x, index) = operands(writer, row)
-    _take(writer, x, index, out, row.node.attrs["axis"])
+    axis = normalize_axis(row.node.attrs["axis"], x.ndim)
+    if x.flags.c_contiguous or index.ndim != 1:
+        _take(writer, x, index, out, axis)
+        return
+    require(type(x) is np.ndarray, type(out) is np.ndarray)  # where strides are open, nobody knows their order
+    # Of a transposed table only the few parts that are named are copied, not the whole.
+    order = np.argsort([-stride for stride in x.strides], kind="stable")
+    seen = out.transpose(order)
+    parts = writer.temporary(seen.shape)
+    _take(writer, x.transpose(order), index, parts, int(np.flatnonzero(order == axis)[0]))
+    copy(writer, parts, seen)
 
 
 @native(GATHER.backward)

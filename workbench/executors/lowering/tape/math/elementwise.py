@@ -11,7 +11,7 @@ from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.math.whole import is_whole, whole_steps
 from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW, native
-from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, move, operands, require, require_plain
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory.aliases import shown_input
@@ -103,7 +103,8 @@ def view(writer: TapeWriter, row: Row) -> None:
     if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
         return
     if node.record.view is not None and node.record.view.keeps_order and out.flags.c_contiguous:
-        copy(writer, source, out.reshape(source.shape))
+        bring = copy if out.dtype == FLOAT else move
+        bring(writer, source, out.reshape(source.shape))
         return
     seen = node.record.forward(np, *ins, **call_attrs(node))
     seen = seen[0] if isinstance(seen, tuple) else seen
