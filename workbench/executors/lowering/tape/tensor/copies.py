@@ -21,6 +21,7 @@ from workbench.executors.lowering.tape.rules import (
     require,
     require_plain,
 )
+from workbench.executors.lowering.tape.tensor.rearranged import copy_bordered
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.values.spec import normalize_axis
@@ -215,6 +216,9 @@ def _inside(row: Row, padded: Array) -> Array:
 @native(PAD)
 def pad(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
+    if row.node.attrs["mode"] != CONSTANT:
+        copy_bordered(writer, row, x, out)
+        return
     _put(writer, x, _inside(row, out), out, row.node.attrs["value"])
 
 
