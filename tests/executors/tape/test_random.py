@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.autodiff.small import Built
-from tests.executors.tape.runs import compare, tape
+from tests.executors.tape.runs import compare, run, tape
 from tests.executors.tape.test_sums import numbers
 from tests.parallel.models import devices
 from workbench import static
@@ -108,6 +108,30 @@ def test_an_observed_step_draws_what_the_step_would() -> None:
 def test_uniform(bounds: tuple[float, float]) -> None:
     low, high = bounds
     assert compare(lambda x: [x + wb.uniform([40, 3], min=low, max=high)], {"x": numbers(40, 3)}) == set()
+
+
+@pytest.mark.parametrize("moments", [(0.0, 1.0), (-1.5, 0.5), (2.0, 0.0)])
+@pytest.mark.parametrize("size", [1, 2, 7, 40, 495, 496, 497, 3001])
+def test_normal(size: int, moments: tuple[float, float]) -> None:
+    """Odd sizes leave one of a pair out; large ones are drawn in parts that begin in the middle of a block."""
+    mean, std = moments
+    drawn = compare(lambda x: [x + wb.normal(mean, std, [size])], {"x": numbers(size)}, rtol=2e-7, atol=1e-7)
+    assert drawn == set()
+
+
+def test_normal_numbers_have_the_bits_of_the_reference() -> None:
+    size = 200_001
+    with Built() as built:
+        built.main.random_seed = 11
+        out = wb.standard_normal([size])
+    with override(cpu_tape=False):
+        (expected,), _ = run(built, {}, [out])
+    with tape():
+        (drawn,), by_numpy = run(built, {}, [out])
+    assert by_numpy == set()
+    assert np.count_nonzero(drawn != expected) <= 1  # float64 rounded: about one number in 10^8 may differ
+    np.testing.assert_array_max_ulp(drawn, expected, 1)
+    assert abs(drawn.mean()) < 0.01 and abs(drawn.std() - 1) < 0.01
 
 
 def test_an_unseeded_initialiser_draws_anew_at_every_run() -> None:

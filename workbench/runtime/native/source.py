@@ -16,7 +16,7 @@ GROUPS = (
     ("math.vector", "math.whole"),
     ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops", "tape.exchange"),
     ("math.small_products", "math.products", "loss.attention"),
-    ("random.streams",),
+    ("random.streams", "random.normal"),
 )
 """The modules of `runtime.kernels` that declare kernels. Those of a group call the same functions; long ones first."""
 

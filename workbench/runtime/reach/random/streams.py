@@ -22,3 +22,8 @@ def draw_truths(stream: Any, words: Any, out: Any, count: int, least: int) -> An
 @reaches("stream", "words", "out")
 def draw_uniform(stream: Any, words: Any, out: Any, count: int) -> Any:
     return WORD * STREAM_WORDS, _drawn(count), FLOAT * count
+
+
+@reaches("stream", "words", "out")
+def draw_normal(stream: Any, words: Any, out: Any, count: int) -> Any:
+    return WORD * STREAM_WORDS, FLOAT * CHUNK, FLOAT * count

@@ -28,6 +28,7 @@ from workbench.executors.lowering.tape.conv.convolution_tables import (
     weights_turned,
 )
 from workbench.executors.lowering.tape.conv.forms import filter_form_of, form_of, input_form_of
+from workbench.executors.lowering.tape.conv.layouts import channels_first
 from workbench.executors.lowering.tape.conv.unfolding import block_rows, is_plain
 from workbench.executors.lowering.tape.math.sums import sum_axes
 from workbench.executors.lowering.tape.registry import native
@@ -43,7 +44,7 @@ from workbench.ops.conv.convolutions.conv import (
     WINOGRAD,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
-from workbench.ops.conv.windows import NCHW, SAME, both_pads, extent
+from workbench.ops.conv.windows import SAME, both_pads, extent
 from workbench.runtime.words import convolution as words
 
 MOST_BLOCKS, TERMS = 8, 512  # of a filter's gradient; terms in every number of a block, at least
@@ -56,56 +57,61 @@ LARGE = 1 << 22  # terms in a filter's gradient, from which on it is made of blo
 @native(CONV2D, DEPTHWISE_CONV2D)
 def conv2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
-    geo = _geometry(x.shape, w.shape, out.shape, row.node.attrs)
-    convolve(writer, geo, x, w, out, form_of(geo, WINOGRAD in row.node.attrs))
+    with channels_first(writer, row, reads=[x], writes=[out]) as (x, out):
+        geo = _geometry(x.shape, w.shape, out.shape, row.node.attrs)
+        convolve(writer, geo, x, w, out, form_of(geo, WINOGRAD in row.node.attrs))
 
 
 @native(CONV2D.backward, DEPTHWISE_CONV2D.backward)
 def conv2d_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_w), (x, w, g) = operands(writer, row)
     require(g is not None)
-    geo = _geometry(x.shape, w.shape, g.shape, row.node.attrs)
-    require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
-    if g_x is not None:
-        input_gradient(writer, geo, g, w, g_x, input_form_of(geo, WINOGRAD in row.node.attrs))
-    if g_w is not None:
-        filter_gradient(writer, geo, x, g, g_w)
+    with channels_first(writer, row, reads=[x, g], writes=[g_x]) as (x, g, g_x):
+        geo = _geometry(x.shape, w.shape, g.shape, row.node.attrs)
+        require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
+        if g_x is not None:
+            input_gradient(writer, geo, g, w, g_x, input_form_of(geo, WINOGRAD in row.node.attrs))
+        if g_w is not None:
+            filter_gradient(writer, geo, x, g, g_w)
 
 
 @native(BACKPROP_INPUT)
 def backprop_input(writer: TapeWriter, row: Row) -> None:
     (out,), (g, w, _) = operands(writer, row)
-    input_gradient(writer, _geometry(out.shape, w.shape, g.shape, row.node.attrs), g, w, out)
+    with channels_first(writer, row, reads=[g], writes=[out]) as (g, out):
+        input_gradient(writer, _geometry(out.shape, w.shape, g.shape, row.node.attrs), g, w, out)
 
 
 @native(BACKPROP_FILTER)
 def backprop_filter(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g, _) = operands(writer, row)
-    filter_gradient(writer, _geometry(x.shape, out.shape, g.shape, row.node.attrs), x, g, out)
+    with channels_first(writer, row, reads=[x, g]) as (x, g):
+        filter_gradient(writer, _geometry(x.shape, out.shape, g.shape, row.node.attrs), x, g, out)
 
 
 @native(CONV2D_TRANSPOSE)
 def conv2d_transpose(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
     require(row.node.attrs["padding_algorithm"] != SAME)  # means something else there
-    input_gradient(writer, _geometry(out.shape, w.shape, x.shape, row.node.attrs), x, w, out)
+    with channels_first(writer, row, reads=[x], writes=[out]) as (x, out):
+        input_gradient(writer, _geometry(out.shape, w.shape, x.shape, row.node.attrs), x, w, out)
 
 
 @native(CONV2D_TRANSPOSE.backward)
 def conv2d_transpose_grad(writer: TapeWriter, row: Row) -> None:
     (g_x, g_w), (x, w, g) = operands(writer, row)
     require(g is not None, row.node.attrs["padding_algorithm"] != SAME)
-    geo = _geometry(g.shape, w.shape, x.shape, row.node.attrs)
-    require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
-    if g_x is not None:
-        convolve(writer, geo, g, w, g_x)
-    if g_w is not None:
-        filter_gradient(writer, geo, g, x, g_w)
+    with channels_first(writer, row, reads=[x, g], writes=[g_x]) as (x, g, g_x):
+        geo = _geometry(g.shape, w.shape, x.shape, row.node.attrs)
+        require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
+        if g_x is not None:
+            convolve(writer, geo, g, w, g_x)
+        if g_w is not None:
+            filter_gradient(writer, geo, g, x, g_w)
 
 
 def _geometry(image: Any, filter: Any, out: Any, attrs: dict[str, Any]) -> Geometry:
-    """Of a convolution with these shapes."""
-    require(attrs["data_format"] == NCHW)
+    """Of a convolution with these shapes, channels first."""
     image, filter, out = (tuple(map(index, shape)) for shape in (image, filter, out))  # tables are made of them
     strides, dilations = tuple(attrs["strides"]), tuple(attrs["dilations"])
     spans = [extent(k, d) for k, d in zip(filter[2:], dilations, strict=True)]

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.executors.lowering.tape.conv.layouts import channels_first
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import operands, require, require_plain
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.conv.pools.pool import POOL, SPREAD
 from workbench.ops.conv.pools.pooling import Windows, bins, sliding
-from workbench.ops.conv.windows import NCHW, both_pads
+from workbench.ops.conv.windows import both_pads
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words import pooling as words
 
@@ -29,6 +30,11 @@ _PIXEL_BYTES = 4 * LANES
 @native(POOL)
 def pool2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
+    with channels_first(writer, row, reads=[x], writes=[out]) as (x, out):
+        _pool(writer, row, x, out)
+
+
+def _pool(writer: TapeWriter, row: Row, x: np.ndarray, out: np.ndarray) -> None:
     require_plain(x, out)
     windows = _windows(row, x.shape, out.shape)
     planes = x.shape[0] * x.shape[1]
@@ -43,16 +49,12 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
         writer.row("max_pool", size, x, out, memory)
 
 
-@native(POOL.backward)
+@native(POOL.backward, SPREAD)
 def pool2d_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
-    _spread(writer, row, x, g, out)
-
-
-@native(SPREAD)
-def pool2d_spread(writer: TapeWriter, row: Row) -> None:
-    (out,), (x, g) = operands(writer, row)
-    _spread(writer, row, x, g, out)
+    needed = None if row.node.attrs["pooling_type"] == "avg" else x
+    with channels_first(writer, row, reads=[needed, g], writes=[out]) as (image, g, out):
+        _spread(writer, row, image, g, out)
 
 
 def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> None:
@@ -105,7 +107,6 @@ def _axis(windows: Windows) -> WindowAxis:
 
 def _windows(row: Row, image: tuple[int, ...], out: tuple[int, ...]) -> list[WindowAxis]:
     """The windows along height and width."""
-    require(row.node.attrs["data_format"] == NCHW)
     return [_axis(w) for w in _windows_of(image[2:], out[2:], row.node.attrs)]
 
 

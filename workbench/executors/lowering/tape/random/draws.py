@@ -1,4 +1,4 @@
-"""Dropout and uniform random numbers as rows of a tape; their bits are those of `framework.values.random`."""
+"""Dropout, uniform and normal random numbers as rows of a tape; their bits are those of `framework.values.random`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.executors.lowering.tape.rules import FLOAT, expression, operands,
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.random.distributions import UNIFORM_RANDOM
+from workbench.ops.random.distributions import GAUSSIAN_RANDOM, UNIFORM_RANDOM
 from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape
 from workbench.runtime.words.stream import BITS, CHUNK
 
@@ -68,3 +68,14 @@ def uniform(writer: TapeWriter, row: Row) -> None:
         return
     below = np.nextafter(FLOAT.type(high), FLOAT.type(low))  # as the op does: rounding must not reach the bound
     expression(writer, lambda x: Recording.minimum(x * (high - low) + low, below), [out], [out])
+
+
+@native(GAUSSIAN_RANDOM)
+def normal(writer: TapeWriter, row: Row) -> None:
+    (out,), _ = operands(writer, row)
+    attrs = row.node.attrs
+    require(not attrs["startup"])  # as for uniform numbers
+    require_plain(out)
+    writer.row("draw_normal", *_stream(writer, row), out, out.size)
+    if (attrs["mean"], attrs["std"]) != (0, 1):
+        expression(writer, lambda x: x * attrs["std"] + attrs["mean"], [out], [out])

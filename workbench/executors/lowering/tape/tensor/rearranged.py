@@ -34,8 +34,9 @@ def copy_pieces(writer: TapeWriter, x: Array, out: Array, pieces: Sequence[Seque
     combinations = list(product(*pieces))
     require(len(combinations) <= _MOST)
     for combination in combinations:
-        source = x[(*(piece[0] for piece in combination), ...)]
-        target = out[(*(piece[1] for piece in combination), ...)]
+        sources: tuple[Any, ...] = tuple(piece[0] for piece in combination)
+        targets: tuple[Any, ...] = tuple(piece[1] for piece in combination)
+        source, target = x[sources], out[targets]
         if source.shape == target.shape:
             copy(writer, source, target)
         else:
@@ -47,9 +48,15 @@ def require_fixed(*arrays: Array) -> None:
     require(all(type(size) is int for a in arrays for size in a.shape))
 
 
-@native(FLIP)
+def _moved(writer: TapeWriter, row: Row) -> tuple[Array, Array]:
+    """What is moved, and where to: of a gradient row the last operand, as the ops need their input's shape alone."""
+    (out,), (*_, x) = operands(writer, row)
+    return x, out
+
+
+@native(FLIP, FLIP.backward)
 def flip(writer: TapeWriter, row: Row) -> None:
-    (out,), (x,) = operands(writer, row)
+    x, out = _moved(writer, row)
     require_fixed(x, out)
     turned = {normalize_axis(axis, x.ndim) for axis in row.node.attrs["axis"]}
     backwards: Piece = slice(None, None, -1), slice(None)
@@ -58,14 +65,22 @@ def flip(writer: TapeWriter, row: Row) -> None:
 
 @native(ROLL)
 def roll(writer: TapeWriter, row: Row) -> None:
-    (out,), (x,) = operands(writer, row)
+    _roll(writer, row, direction=1)
+
+
+@native(ROLL.backward)
+def roll_grad(writer: TapeWriter, row: Row) -> None:
+    _roll(writer, row, direction=-1)
+
+
+def _roll(writer: TapeWriter, row: Row, direction: int) -> None:
+    x, out = _moved(writer, row)
     require_fixed(x, out)
     require(x.size > 0)
-    pieces = [[_WHOLE] for _ in range(x.ndim)]
-    for shift, given in zip(row.node.attrs["shifts"], row.node.attrs["axis"], strict=True):
-        axis = normalize_axis(given, x.ndim)
-        pieces[axis] = _rolled(x.shape[axis], shift)
-    copy_pieces(writer, x, out, pieces)
+    shifts = [0] * x.ndim
+    for shift, axis in zip(row.node.attrs["shifts"], row.node.attrs["axis"], strict=True):
+        shifts[normalize_axis(axis, x.ndim)] += direction * shift
+    copy_pieces(writer, x, out, [_rolled(size, shift) for size, shift in zip(x.shape, shifts, strict=True)])
 
 
 def _rolled(size: int, shift: int) -> list[Piece]:
@@ -107,9 +122,9 @@ def _behind(size: int, width: int, mode: str) -> slice:
     return slice(width) if mode == CIRCULAR else slice(size - 1, size)
 
 
-@native(TRIL_TRIU)
+@native(TRIL_TRIU, TRIL_TRIU.backward)
 def triangle(writer: TapeWriter, row: Row) -> None:
-    (out,), (x,) = operands(writer, row)
+    x, out = _moved(writer, row)
     require_fixed(x, out)
     require(x.dtype == FLOAT, out.dtype == FLOAT, out.size > 0)
     attrs: dict[str, Any] = row.node.attrs
