@@ -105,7 +105,7 @@ def test_rule_d_22_spawn_in_a_script(tmp_path: Path) -> None:
         assert f"[{rank}] trained\n" in result.stdout and f"[{rank}] interrupted\n" in result.stdout
     raised = result.stdout.partition("raised ")[2]
     assert raised.startswith("1 process 1 failed: IndexError: label 12 of 10 classes\nTraceback")
-    assert 'raise IndexError("label 12 of 10 classes")' in raised
+    assert 'raise IndexError("label 12 of 10 classes")' in raised and "script.py" in raised
     assert "stopped" in raised
     pids = [int(pid) for pid in re.findall(r"pid (\d+)", result.stdout)]
     assert len(pids) >= 2 and none_left([*pids, *json.loads(result.stdout.rpartition("left ")[2])])

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from workbench.errors import InvalidType, Unavailable
+from workbench.errors import InvalidType
 from workbench.framework.program.program import Program
 from workbench.parallel.cluster import rank_programs
 from workbench.parallel.cluster.cluster import Cluster
 from workbench.parallel.cluster.trained import ClusterExecutor, by_signature, divided
+from workbench.parallel.launch.by_value import by_value
 from workbench.runtime.storage.scope import Scope
-from workbench.version import installing
 
 
 class StepsExecutor(ClusterExecutor):
@@ -30,7 +29,7 @@ class StepsExecutor(ClusterExecutor):
     def __init__(self, cluster: Cluster, function: Callable[..., Any]) -> None:
         name = getattr(function, "__qualname__", type(function).__name__)
         super().__init__(cluster, Program())
-        self.title, self._code = name, _by_value(function, name)
+        self.title, self._code = name, _sent(function, name)
         self._values: dict[str, np.ndarray] = {}
 
     @property
@@ -66,15 +65,7 @@ class StepsExecutor(ClusterExecutor):
         return dict(self._values)
 
 
-def _by_value(function: Any, name: str) -> bytes:
+def _sent(function: Any, name: str) -> bytes:
     if not callable(function):
         raise InvalidType(f"a cluster trains a Program or with a step function, got {type(function).__name__}")
-    try:
-        import cloudpickle
-    except ImportError as error:
-        raise Unavailable(f"a step function needs cloudpickle: {installing('processes')}") from error
-    try:
-        code: bytes = cloudpickle.dumps((sys.path, cloudpickle.dumps(function)))
-    except Exception as error:
-        raise InvalidType(f"{name} and what it refers to cannot be sent to another process: {error}") from error
-    return code
+    return by_value(function, purpose="a step function", name=f"{name} and what it refers to")

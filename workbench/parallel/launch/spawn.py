@@ -9,13 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, Unavailable, did_you_mean
+from workbench.errors import EnforceNotMet, InvalidArgument, InvalidType, did_you_mean
 from workbench.framework.notice import tell
+from workbench.parallel.launch.by_value import by_value
 from workbench.parallel.launch.job import GRACE, Job
 from workbench.parallel.launch.main import start
 from workbench.parallel.launch.mpiexec import find_launcher
@@ -23,7 +23,6 @@ from workbench.parallel.launch.options import FIRST_PORT, LaunchOptions
 from workbench.parallel.launch.output import JobOutput
 from workbench.parallel.launch.room import LENGTH_BYTES, Failure, Room
 from workbench.runtime.standing import mpi_standing
-from workbench.version import installing
 
 CHILD = "workbench.parallel.launch.spawned"
 OPTIONS = ("start_method", "gpus", "ips", "started_port", "backend", "print_config")
@@ -157,15 +156,8 @@ def _as_bytes(func: Any, args: tuple[Any, ...]) -> bytes:
     """The function with what it refers to, and where the children find the modules it imports."""
     if not callable(func):
         raise InvalidType(f"spawn calls a function, got {type(func).__name__}")
-    try:
-        import cloudpickle
-    except ImportError as error:
-        raise Unavailable(f"spawn needs cloudpickle: {installing('processes')}") from error
-    try:
-        body = cloudpickle.dumps((sys.path, cloudpickle.dumps((func, args))))
-    except Exception as error:
-        name = getattr(func, "__qualname__", repr(func))
-        raise InvalidType(f"{name} and its arguments cannot be sent to another process: {error}") from error
+    name = f"{getattr(func, '__qualname__', repr(func))} and its arguments"
+    body = by_value((func, args), purpose="spawn", name=name)
     return len(body).to_bytes(LENGTH_BYTES, "little") + body
 
 
