@@ -14,7 +14,7 @@ from workbench.ops.math.reductions.reduce import REDUCE_SUM
 from workbench.runtime.native import library
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
-from workbench.runtime.native.tape import Tape, address
+from workbench.runtime.native.tape import Pointer, Tape, address
 from workbench.runtime.reach.rows import row_kernel
 from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
@@ -56,9 +56,15 @@ def run_row(kernel: str, *arguments: Any) -> int:
 def run_inner_row(kernel: str, *arguments: Any) -> int:
     """Run a row that only other kernels write, nothing about it being checked; arrays stand for their addresses."""
     tape = Tape(kernels())
-    words = [address(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    words = [address(a) if isinstance(a, np.ndarray) else _word(a) for a in arguments]
     tape.words.extend((tape.kernels.addresses[kernel], 2 + len(words), *words))
     return run_tape(tape)
+
+
+def _word(given: Any) -> int:
+    if type(given) is Pointer:
+        return given.address
+    return 0 if given is None else np.float64(given).view(np.int64).item() if type(given) is float else given
 
 
 def run_tape(tape: Tape, control: Control | None = None) -> int:

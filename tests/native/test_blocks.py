@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.native.one_row import kernels, run_tape, sum_rows
+from tests.native.fences import Fenced
+from tests.native.one_row import kernels, run_inner_row, run_tape, sum_rows
 from workbench.runtime.native.blas import sgemm_address
-from workbench.runtime.native.blocks import blocks_along, blocks_of, with_own_memory
+from workbench.runtime.native.blocks import block_of, blocks_along, blocks_of, with_own_memory
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.reach.divide import DIVISIONS, borders
@@ -144,6 +145,21 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
             assert run_tape(tape) == 0
             for out, right in zip(outs, expected, strict=True):
                 np.testing.assert_array_equal(out, right)
+
+
+@pytest.mark.parametrize("kernel", ROWS)
+def test_an_empty_block_touches_nothing(kernel: str) -> None:
+    """Where sizes are open there are as many blocks for all of them: of short ones some have nothing to do."""
+    for make in ROWS[kernel]:
+        for division in DIVISIONS[kernel]:
+            arguments, outs = make()
+            for at in (0, division.size(arguments)):
+                block = list(block_of(division, arguments, at, at))
+                fence = Fenced(0, at_end=True)  # where it points there may be no memory any more
+                for moved, _ in division.moves:
+                    block[moved] = None if block[moved] is None else fence.bytes
+                assert run_inner_row(kernel, *block) == 0
+            assert all(np.isnan(out).all() for out in outs)
 
 
 def test_a_short_row_is_not_divided() -> None:

@@ -21,6 +21,7 @@ from workbench.config import override
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
 from workbench.executors.lowering.tape.table import has_kernels
+from workbench.executors.planning import schedule
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenPlan, open_dims, plan_openly
 from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
@@ -146,13 +147,19 @@ def test_sizes_that_were_equal_are_one_unknown_and_have_to_stay_equal() -> None:
     assert opened_plan.open.fill(given) is not None and opened_plan.open.fill(uneven) is None
 
 
-def test_a_decision_that_turns_makes_another_plan() -> None:
-    """Whether threads share the work depends on how much there is of it."""
-    opened_plan = Opened("sequences", [(4, 30), (4, 31), (4, 32)], 2, threads=2)
-    for steps in (33, 64, 95):
-        plan = opened_plan.filled(4, steps)
-        if plan is not None:
-            same_plan(plan, opened_plan.planned(4, steps))
+def test_a_plan_is_right_for_shapes_that_had_better_have_more_threads_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether threads share the work depends on how much there is of it; results do not depend on the threads."""
+    monkeypatch.setattr(schedule, "processors", lambda: 2)
+    opened_plan = Opened("sequences", [(2, 28), (3, 29), (4, 30)], threads=2)
+    threads = {shape: opened_plan.planned(*shape).shares.threads for shape in [(4, 30), (4, 33), (6, 60)]}
+    assert [*threads.values()] == [1, 1, 2]
+    for shape, wanted in threads.items():
+        filled = opened_plan.open.fill(opened_plan.given(*shape))
+        assert filled is not None and filled.is_preferred == (wanted == 1)
+        assert filled.plan.shares.threads == 1
+        check_plan(filled.plan)
     assert opened_plan.filled(4, 4000) is None  # a tape would run too long in one go
 
 

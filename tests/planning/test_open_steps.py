@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def test_parameters_that_move_are_seen(words: tuple[Model, Any]) -> None:
     """Other storage in the scope: what was filled in before and what is filled in afterwards runs on that."""
     model, exe = words
     name = model.main.all_parameters()[0].name
-    model.scope.find_var(name).get_tensor().array = np.zeros_like(model.value(name))
+    model.scope.find_var(name).get_tensor().take(np.zeros_like(model.value(name)))
     exe.run([model.loss], feed=feed_of(12, 9))
     exe.run([model.loss], feed=feed_of(15, 12))
     assert np.any(model.value(name))  # learns
@@ -103,27 +103,34 @@ def test_temporaries_can_be_dropped_and_seen(words: tuple[Model, Any]) -> None:
     assert np.array_equal(np.asarray(exe.local_scope(0).find_var(model.loss.name).get_tensor()), loss)
 
 
+class Fills(NamedTuple):
+    """What an open binding gives for a shape."""
+
+    is_preferred: bool
+
+
 class OpenFor:
-    """In the place of an open binding: right for as many shapes as it is told."""
+    """In the place of an open binding: right for as many shapes as it is told, and the quickest for some of these."""
 
     is_for_one_shape = False
 
-    def __init__(self, shapes: int) -> None:
-        self.left, self.current = shapes, True
+    def __init__(self, shapes: int, quickest: int = 1 << 30) -> None:
+        self.left, self.current, self.quickest = shapes, True, quickest
 
     def is_current(self) -> bool:
         return self.current
 
     def try_fill(self, given: Any) -> Any:
         self.left -= 1
-        return object() if self.left >= 0 else None
+        self.quickest -= 1
+        return Fills(self.quickest >= 0) if self.left >= 0 else None
 
 
-def shapes_met(bindings: list[OpenFor], form: Any, count: int, shapes: int) -> list[Any]:
+def shapes_met(bindings: list[OpenFor], form: Any, count: int, shapes: int, quickest: int = 1 << 30) -> list[Any]:
     """What so many further shapes are given; every open binding is right for some of them."""
 
     def make(dims: Any) -> Any:
-        bindings.append(OpenFor(shapes))
+        bindings.append(OpenFor(shapes, quickest))
         return bindings[-1]
 
     rows = range(2 + 1000 * len(bindings), 2 + 1000 * len(bindings) + count)
@@ -143,6 +150,16 @@ def test_where_decisions_turn_the_next_shape_makes_a_further_one() -> None:
     fits = shapes_met(bindings, open_bindings._FeedForm(), 11, shapes=3)
     assert [fit is None for fit in fits] == [True, True, *[False] * 9]
     assert [fit.binding for fit in fits[2:]] == [one for one in bindings for _ in range(3)]
+
+
+def test_where_another_plan_would_only_be_quicker_it_is_made_after_many_shapes() -> None:
+    """Each is served at once by what is there."""
+    bindings: list[OpenFor] = []
+    form, first = open_bindings._FeedForm(), 2 + 5 + open_bindings._MAKESHIFTS - 1
+    fits = shapes_met(bindings, form, first, shapes=1000, quickest=5)
+    assert len(bindings) == 1 and all(fit.binding is bindings[0] for fit in fits[2:])
+    (fit,) = shapes_met(bindings, form, 1, shapes=1000, quickest=5)
+    assert len(bindings) == 2 and fit.binding is bindings[1]
 
 
 def test_what_is_bound_to_storage_that_was_replaced_is_not_kept() -> None:

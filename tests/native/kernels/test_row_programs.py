@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKe
 from workbench.framework.rows.program import Operand
 from workbench.framework.rows.recording import Per
 from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
-from workbench.runtime.native.blocks import blocks_along
+from workbench.runtime.native.blocks import block_of, blocks_along
 from workbench.runtime.native.tape import pointer
 from workbench.runtime.reach.declare import OutOfReach
 from workbench.runtime.reach.divide import DIVISIONS
@@ -154,6 +155,16 @@ def test_blocks_of_a_row_do_what_it_does(name: str, dims: tuple[int, int, int]) 
             assert run_row(name, *arguments) == DONE
         for number, array in whole.results.items():
             assert array.tobytes() == parts.results[number].tobytes()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_empty_block_touches_nothing(name: str) -> None:
+    """Where sizes are open there are as many blocks for all of them: of short ones some have nothing to do."""
+    for division, at_end in product(DIVISIONS[name], (True, False)):
+        run = Run(KERNELS[name], (3, 7, 20), 5, at_end)
+        for at in (0, division.size(run.arguments)):
+            assert run_row(name, *block_of(division, run.arguments, at, at)) == DONE
+        assert all((array == 7).all() for array in run.results.values())
 
 
 @pytest.mark.parametrize("layout", [LINES, COLUMNS])

@@ -1,8 +1,10 @@
 """Plans whose sizes are open: made once for feeds of certain names, ranks and dtypes, filled in for every shape.
 
 Which dimensions are open is seen from shapes that came before: those that changed. Dimensions that were always equal
-are one unknown. A plan that was filled in is the plan made for that very shape; where a decision depends on sizes, that
-is a condition (`sizes.Conditions`), and where one does not hold `OpenPlan.fill` says so.
+are one unknown. A plan that was filled in is right for that very shape; where a decision depends on sizes, that is a
+condition (`sizes.Conditions`), and where one does not hold there is none. Decisions that only make steps quicker - how
+many threads there are, into how many blocks rows are divided - are preferences: where one of those is not met, the plan
+is as right, and computes the same bits, but `Filled.is_preferred` says that another one may be quicker.
 """
 
 from __future__ import annotations
@@ -75,11 +77,13 @@ class Filled:
     Attributes:
         unknowns: by number; where memory begins as bytes from the beginning of the arena.
         more: numbers the plan was closed with.
+        is_preferred: whether it is the plan that is made for these sizes alone; else that may be a quicker one.
     """
 
     plan: FilledPlan
     unknowns: list[int]
     more: list[int]
+    is_preferred: bool
 
 
 class OpenPlan:
@@ -141,14 +145,15 @@ class OpenPlan:
             return None
         unknowns = form.conditions.complete(dict(enumerate(sizes)))
         numbers = form.numbers_of(unknowns)
-        if numbers is None or not form.is_scheduled_so(numbers, self._num_threads):
+        if numbers is None:
             return None
         listed = numbers.tolist()
         plan = FilledPlan(form, listed)
         offsets = plan.offsets.offsets
         for unknown, piece in self.addresses.items():
             unknowns[unknown] = offsets[piece]
-        return Filled(plan, unknowns, [listed[n] for n in form.more])
+        is_preferred = form.is_preferred(numbers, self._num_threads)
+        return Filled(plan, unknowns, [listed[n] for n in form.more], is_preferred)
 
 
 def plan_openly(

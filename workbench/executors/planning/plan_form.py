@@ -12,7 +12,7 @@ from workbench.executors.planning.memory.offsets import PiecesInOrder
 from workbench.executors.planning.plan import Plan
 from workbench.executors.planning.schedule import BYTES, CALL, FLOPS, MARGIN, NATIVE_CALL, seconds, shared_schedule
 from workbench.executors.planning.shares import share
-from workbench.executors.planning.sizes.formulas import Conditions, Formulas
+from workbench.executors.planning.sizes.formulas import Conditions, Decisions, Formulas
 from workbench.executors.planning.sizes.size import Sizes
 from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.op.record import Cost
@@ -22,7 +22,8 @@ _SHARED = (
     "graph", "schedule", "shares", "memory_options", "staged", "feeds", "fetches", "before", "waits", "last_reader",
     "native", "updates",
 )  # fmt: skip
-_TIMES = 4.0  # so much more work than in the example, at most: how long a tape runs in one go goes by that
+_TIMES = 16.0  # so much more work than in the example, at most: how long a tape runs in one go goes by that
+_ALIKE = 2.0  # times as much work, or as little: it is divided among threads in the same way
 
 
 class _Numbers:
@@ -64,11 +65,12 @@ class PlanForm:
     """
 
     def __init__(self, plan: Plan, sizes: Sizes, more: Sequence[Number] = ()) -> None:
-        self.open, self.conditions = plan, Conditions(sizes)
+        self.open, self.conditions, self._preferences = plan, Conditions(sizes), Decisions(sizes.preferences)
         self.shared = {name: getattr(plan, name) for name in _SHARED}
         self.rows = {row.node: row for row in (*plan.rows, *plan.commit)}
         numbers, memory = _Numbers(), plan.memory
         self._decided = np.array(numbers.all_at(self.conditions.numbers), np.intp)
+        self._preferred = np.array(numbers.all_at(self._preferences.numbers), np.intp)
         self.specs = {v: (numbers.all_at(spec.shape), spec) for v, spec in plan.shapes.specs.items()}
         self.costs = {node: numbers.all_at(cost) for node, cost in plan.shapes.formulas.items()}
         self.pieces = [(piece, numbers.at(piece.nbytes)) for piece in memory.storage.pieces]
@@ -102,7 +104,13 @@ class PlanForm:
     def numbers_of(self, unknowns: Sequence[int]) -> np.ndarray | None:
         """All numbers, None where something was decided otherwise than is right for these unknowns."""
         numbers = self.numbers(unknowns)
+        if self._work(numbers).sum() > _TIMES * self._seconds:
+            return None
         return numbers if self.conditions.hold(unknowns, numbers[self._decided]) else None
+
+    def is_preferred(self, numbers: np.ndarray, num_threads: int) -> bool:
+        """Whether a plan made for these sizes would be this one."""
+        return self._preferences.are_alike(numbers[self._preferred]) and self._is_scheduled_so(numbers, num_threads)
 
     # Whether the schedule of the example is that of other sizes
 
@@ -124,18 +132,16 @@ class PlanForm:
             at = ends[at][1]
         return np.array([n for n, node in enumerate(self.costs) if node in chain], np.intp)
 
-    def is_scheduled_so(self, numbers: np.ndarray, num_threads: int) -> bool:
-        """Whether the work takes the same order and threads as in the example, and about as long."""
+    def _is_scheduled_so(self, numbers: np.ndarray, num_threads: int) -> bool:
+        """Whether the work takes as many threads as in the example."""
         mine, work = self.open.schedule, self._work(numbers)
-        if work.sum() > _TIMES * self._seconds:
-            return False
         if num_threads == 1:
             return True
         shares = self.open.shares.threads > 1
         moved = numbers[self._moved]
         if mine.threads == 1 and shares != (share(work, moved, self._native, self._late, num_threads) is not None):
             return False
-        if shares:
+        if shares or self._seconds / _ALIKE < work.sum() < _ALIKE * self._seconds:
             return True
         takes = work + self._calls
         if mine.threads == 1 and takes[self._chain].sum() >= MARGIN * takes.sum():
@@ -146,4 +152,4 @@ class PlanForm:
         shared = shared_schedule(nodes, self.open.before, costs, num_threads, native)
         if shared is None:
             return mine.threads == 1
-        return (shared.order, shared.thread, shared.threads) == (mine.order, mine.thread, mine.threads)
+        return shared.threads == mine.threads

@@ -43,10 +43,11 @@ def _unevenness(edges: Sequence[Any], threads: int) -> int:
 
 def blocks_along(division: Division, arguments: Sequence[Any], most: int, threads: int) -> list[tuple[Any, ...]]:
     """The same along one dimension; a single row if that is too short."""
-    return [_block(division, arguments, *pair) for pair in pairwise(division.borders(arguments, most, threads))]
+    return [block_of(division, arguments, *pair) for pair in pairwise(division.borders(arguments, most, threads))]
 
 
-def _block(division: Division, arguments: Sequence[Any], begin: Any, end: Any) -> tuple[Any, ...]:
+def block_of(division: Division, arguments: Sequence[Any], begin: Any, end: Any) -> tuple[Any, ...]:
+    """The arguments of the row that does so much of the work along a dimension."""
     words = list(arguments)
     for at, distance in division.moves:
         if words[at] is not None:
@@ -63,8 +64,10 @@ def with_own_memory(kernel: str, arguments: Sequence[Any], memory: Memory) -> tu
     """
     words, own = list(arguments), OWN.get(kernel, ())
     for at, _, end in reach_of(kernel).touched(*arguments):
-        if at in own and words[at] is not None:
-            words[at] = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
+        given = words[at]
+        if at in own and given is not None:
+            own_memory = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
+            words[at] = own_memory._replace(when=given.when) if type(given) is Pointer else own_memory
     return tuple(words)
 
 

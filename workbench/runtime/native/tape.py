@@ -16,15 +16,20 @@ from workbench.runtime.words.codes import ROW_LENGTH
 
 
 class Pointer(NamedTuple):
-    """An address, and the bytes of the array it comes from: the first, and one past the last."""
+    """An address, and the bytes of the array it comes from: the first, and one past the last.
+
+    Attributes:
+        when: 1, or 0 where a row is to point nowhere instead; open sizes may decide that.
+    """
 
     address: int
     begin: int
     end: int
+    when: int = 1
 
     def moved(self, distance: int) -> Pointer:
         """So many bytes further on in the same array."""
-        return Pointer(self.address + distance, self.begin, self.end)
+        return Pointer(self.address + distance, self.begin, self.end, self.when)
 
     def aligned(self, unit: int) -> Pointer:
         """The next address in the array that is a multiple of `unit`."""
@@ -135,13 +140,13 @@ def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
         if given is None and end <= first:
             return 0
         raise TypeError(f"argument {index} of kernel {kernel!r} points to memory; expected an array, got {given!r}")
-    at, begin, stop = given
+    at, begin, stop, when = given
     if first < end and (at + first < begin or at + end > stop):
         raise OutOfReach(
             f"kernel {kernel!r} would touch the bytes {at - begin + first} to {at - begin + end} of argument {index}, "
             f"which has {stop - begin}"
         )
-    return at
+    return at if type(when) is int and when == 1 else at * when
 
 
 def address(array_: np.ndarray) -> int:

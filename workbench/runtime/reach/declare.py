@@ -83,13 +83,18 @@ def require_inside(what: str, *conditions: bool) -> None:
 
 
 def span(*dims: tuple[int, int], item: int = FLOAT) -> Extent:
-    """The bytes of an array whose dimensions are (size, stride in bytes)."""
+    """The bytes of an array whose dimensions are (size, stride in bytes).
+
+    A size that is open is taken for 1 or more: where it turns out to be 0, nothing is touched at all.
+    """
     first, last = 0, 0
     for size, stride in dims:
-        if size <= 0:
+        if type(size) is int and size <= 0:
             return 0
-        reach = (size - 1) * stride
-        first, last = first + min(reach, 0), last + max(reach, 0)
+        if stride < 0:
+            first += (size - 1) * stride
+        else:
+            last += (size - 1) * stride
     return first, last + item
 
 

@@ -121,6 +121,11 @@ def borders(size: Any, unit: int, most: int, threads: int, least: int = 0) -> li
     """
     units = (size + unit - 1) // unit
     count = most - most % threads if most > threads else most
-    while count > 1 and not (size >= least * count and units >= count):
+    while count > 1 and not (_is_enough(units, count) and _is_enough(size, least * count)):
         count -= threads if count > threads else 1
     return [0, *(unit * (units * number // count) for number in range(1, count)), size]
+
+
+def _is_enough(size: Any, least: int) -> bool:
+    """Whether a size is large enough; one that is open had better be: else blocks are small, or some are empty."""
+    return bool(size >= least) if type(size) is int else not least or size.is_preferably_at_least(least)

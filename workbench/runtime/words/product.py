@@ -8,6 +8,11 @@ TILE, TALL = 8, 24  # rows at which a block may begin; fewer in a block do not p
 PANEL = 64  # columns of the right side that are copied together: with DEPTH, a part of the second cache
 
 
+def most_terms(k: int) -> int:
+    """How many of k terms are added up in registers, one after the other; of a k that is open, no fewer than that."""
+    return min(k, DEPTH) if type(k) is int else DEPTH
+
+
 def left_pitch(k: int) -> int:
     """Floats between rows of a copied left side: an odd number of cache lines, to make use of all cache sets."""
     return LINE * ((min(k, DEPTH) + LINE - 1) // LINE | 1)

@@ -124,8 +124,10 @@ class VectorCode:
         return part
 
     def _block(self) -> int:
+        """How many elements are worked on at a time; where it is open how many there are, no fewer than there are."""
         step = lcm(*self._periods) if self._periods else 1
-        return min(step * max(1, BLOCK // step), -(-self.total // step) * step)
+        most = step * max(1, BLOCK // step)
+        return min(most, -(-self.total // step) * step) if type(self.total) is int else most
 
 
 def _common_multiple(numbers: Sequence[Any]) -> Any:

@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
-from workbench.executors.planning.sizes.size import Size, Sizes
-from workbench.executors.planning.sizes.unknowns import Number, Term
+from workbench.executors.planning.sizes.size import Condition, Size, Sizes
+from workbench.executors.planning.sizes.unknowns import Number, Term, Unknown
 
 
 class Formulas:
@@ -53,30 +53,47 @@ class Formulas:
         return numbers
 
 
-class Conditions:
-    """Whether what was decided for the example is right for other sizes.
+class Decisions:
+    """Whether other sizes decide as the example does.
 
     Attributes:
         numbers: what was decided about.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
-        self.sizes = sizes
-        conditions = sizes.conditions
+    def __init__(self, conditions: Sequence[Condition]) -> None:
         self.numbers = [c.number for c in conditions]
         self._less = np.array([c.kind == "<" for c in conditions], bool)
         self._holds = np.array([c.holds for c in conditions], bool)
-        self._least = [(n, u.least) for n, u in enumerate(sizes.unknowns) if u.quotient is None and u.turn is None]
+
+    def are_alike(self, numbers: np.ndarray) -> bool:
+        """Whether they do.
+
+        Args:
+            numbers: what was decided about, for other sizes.
+        """
+        return bool((np.where(self._less, numbers < 0, numbers == 0) == self._holds).all())
+
+
+class Conditions(Decisions):
+    """Whether what was decided for the example is right for other sizes."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__(sizes.conditions)
+        self.sizes = sizes
+        self._least = [(n, u.least) for n, u in enumerate(sizes.unknowns) if u.comes_from_outside]
 
     @cached_property
-    def _quotients(self) -> list[tuple[int, Number, Number]]:
-        unknowns = enumerate(self.sizes.unknowns)
-        return [(n, *unknown.quotient) for n, unknown in unknowns if unknown.quotient is not None]
+    def _derived(self) -> list[tuple[int, Unknown]]:
+        return [(n, u) for n, u in enumerate(self.sizes.unknowns) if u.quotient is not None or u.negative is not None]
 
     def complete(self, given: Mapping[int, int]) -> list[int]:
         """All unknowns, from those that come from outside; where memory begins is 0."""
         values = [given.get(n, 0) for n in range(len(self.sizes.unknowns))]
-        for n, dividend, divisor in self._quotients:
+        for n, unknown in self._derived:
+            if unknown.quotient is None:
+                values[n] = int(at(unknown.negative, values) < 0)
+                continue
+            dividend, divisor = unknown.quotient
             values[n] = at(dividend, values) // at(divisor, values)
         return values
 
@@ -86,10 +103,7 @@ class Conditions:
         Args:
             numbers: what was decided about, for them.
         """
-        for n, least in self._least:
-            if values[n] < least:
-                return False
-        return bool((np.where(self._less, numbers < 0, numbers == 0) == self._holds).all())
+        return all(values[n] >= least for n, least in self._least) and self.are_alike(numbers)
 
 
 def at(number: Number, values: Sequence[int]) -> int:

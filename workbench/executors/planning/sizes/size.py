@@ -25,8 +25,9 @@ class Decided(NamedTuple):
     """How much has been decided so far."""
 
     unknowns: int
-    quotients: int
+    derived: int
     conditions: int
+    preferences: int
     known: int
 
 
@@ -34,15 +35,16 @@ class Sizes:
     """The unknowns of one plan, and what was decided about them.
 
     Attributes:
-        unknowns: by number. conditions: in the order in which they were met.
+        unknowns: by number.
         had_to_be_known: the numbers that had to become their example.
     """
 
     def __init__(self) -> None:
         self.unknowns: list[Unknown] = []
         self.had_to_be_known: list[Size] = []
-        self._conditions: dict[tuple[str, frozenset[tuple[Term, int]]], Condition] = {}
-        self._quotients: dict[Any, Size] = {}
+        self._conditions: _Conditions = {}
+        self._preferences: _Conditions = {}
+        self._derived: dict[Any, Size] = {}
         self._lows: dict[frozenset[tuple[Term, int]], int | None] = {}
 
     def unknown(self, example: int) -> Size:
@@ -71,22 +73,38 @@ class Sizes:
         if any(type(n) is Size and self.address_in(n) is not None for n in (dividend, divisor)):
             raise Unsettled(f"{dividend} // {divisor} has to be known")
         key = dividend, divisor
-        if key not in self._quotients:
+        if key not in self._derived:
             example = example_of(dividend) // example_of(divisor)
             never_negative = least_of(dividend) is not None and least_of(divisor) is not None
             low = _low_quotient(dividend, divisor) if never_negative else None
-            self._quotients[key] = self._new(Unknown(example, low if low is not None else -(1 << 62), 1, key))
-        return self._quotients[key]
+            self._derived[key] = self._new(Unknown(example, low if low is not None else -(1 << 62), 1, key))
+        return self._derived[key]
+
+    def negative(self, number: Size) -> Size:
+        """1 where a number is less than 0, else 0: nothing is decided, both are right."""
+        if self.address_in(number) is not None:
+            raise Unsettled(f"whether {number} is negative has to be known")
+        key = "negative", number
+        if key not in self._derived:
+            self._derived[key] = self._new(Unknown(int(number.example < 0), 0, negative=number))
+        return self._derived[key]
 
     @property
     def conditions(self) -> list[Condition]:
+        """What has to be so, in the order in which it was decided."""
         return list(self._conditions.values())
+
+    @property
+    def preferences(self) -> list[Condition]:
+        """What had better be so: otherwise another plan would be quicker, and compute the same."""
+        return list(self._preferences.values())
 
     @property
     def decided(self) -> Decided:
         """What to go back to."""
         return Decided(
-            len(self.unknowns), len(self._quotients), len(self._conditions), len(self.had_to_be_known)
+            len(self.unknowns), len(self._derived), len(self._conditions), len(self._preferences),
+            len(self.had_to_be_known),
         )  # fmt: skip
 
     def go_back(self, decided: Decided) -> None:
@@ -94,8 +112,9 @@ class Sizes:
         if len(self.unknowns) > decided.unknowns:
             self._lows.clear()  # their numbers will be those of others
         del self.unknowns[decided.unknowns :], self.had_to_be_known[decided.known :]
-        _keep_first(self._quotients, decided.quotients)
+        _keep_first(self._derived, decided.derived)
         _keep_first(self._conditions, decided.conditions)
+        _keep_first(self._preferences, decided.preferences)
 
     def low(self, terms: Polynomial) -> int | None:
         """A bound that a number is never below, None if none is seen."""
@@ -106,12 +125,21 @@ class Sizes:
 
     def decide(self, number: Size, kind: str) -> bool:
         """As the example has it; noted."""
+        return self._note(self._conditions, number, kind)
+
+    def prefer(self, number: Size, kind: str) -> bool:
+        """The same where the other decision would be right, too, but not as quick."""
+        return self._note(self._preferences, number, kind)
+
+    def _note(self, noted: _Conditions, number: Size, kind: str) -> bool:
         if self.address_in(number) is not None:
             raise Unsettled(f"{number} has to be known")
         holds = number.example < 0 if kind == "<" else number.example == 0
-        key = kind, frozenset(number.terms.items())
-        self._conditions.setdefault(key, Condition(number, kind, holds))
+        noted.setdefault((kind, frozenset(number.terms.items())), Condition(number, kind, holds))
         return holds
+
+
+_Conditions = dict[tuple[str, frozenset[tuple[Term, int]]], Condition]
 
 
 def _keep_first(entries: dict[Any, Any], count: int) -> None:
@@ -153,6 +181,17 @@ def number_of(unknown: Size) -> int:
 def least_of(number: Number) -> int | None:
     """A bound it is never below, if one is known."""
     return number if type(number) is int else number.least
+
+
+def is_at_least(number: Number, least: int) -> Number:
+    """1 or 0, which may depend on sizes that are open: no decision."""
+    if type(number) is not Size:
+        return int(number >= least)
+    less = number - least
+    low, high = least_of(less), least_of(-less)
+    if low is not None and low >= 0:
+        return 1
+    return 0 if high is not None and high > 0 else 1 - number.sizes.negative(less)
 
 
 def _of_known(function: Callable[[int, Any], Any]) -> Callable[[Size, Any], Any]:
@@ -305,6 +344,15 @@ class Size:
             return True
         more: Number = 0 if other is self else other - self
         return more < 0 if type(more) is int else more._is_negative()
+
+    def is_preferably_at_least(self, other: Number) -> bool:
+        """Whether it is in the example; where another size is not, what follows from that is not the quickest way."""
+        more: Number = self - other
+        if type(more) is int:
+            return more >= 0
+        if more.least is not None and more.least >= 0:
+            return True
+        return not self.sizes.prefer(more, "<")
 
     def __le__(self, other: Number) -> bool:
         return not self > other

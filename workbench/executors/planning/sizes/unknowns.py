@@ -36,6 +36,7 @@ class Unknown(NamedTuple):
     Attributes:
         example: what it is in the example. least: it is never less. unit: it is a multiple of that.
         quotient: of what it is the quotient, rounded down, as (dividend, divisor); None of what comes from outside.
+        negative: it is 1 where this is less than 0, else 0; None of what is something else.
         turn: of an address, where a piece of memory begins: when that is needed.
     """
 
@@ -44,3 +45,9 @@ class Unknown(NamedTuple):
     unit: int = 1
     quotient: tuple[Number, Number] | None = None
     turn: Turn | None = None
+    negative: Number = None
+
+    @property
+    def comes_from_outside(self) -> bool:
+        """Whether it is a dimension of a feed."""
+        return self.quotient is None and self.negative is None and self.turn is None

@@ -2,7 +2,7 @@
 
 The first shapes are planned each for itself: most programs have one or two. Then a binding is made whose sizes are open
 (`lowering.open_binding`), and others are filled in from it; where a decision turns out otherwise for a shape, that
-makes a further one, at once.
+makes a further one, at once. Where another one would only be quicker, it is made when there have been many such shapes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _APART = 2  # shapes that are planned each for itself
 _MOST = 8  # open bindings for feeds of one form
 _FORMS = 16  # combinations of fetches and forms of feeds
 _SEEN = 8  # shapes by which it is told what is open
+_MAKESHIFTS = 32  # shapes for which another open binding would be quicker, before there is one
 
 Make = Callable[[OpenDims], OpenBinding]
 
@@ -68,19 +69,20 @@ class _FeedForm:
         self._open: list[OpenBinding] = []
         self._apart = 0  # shapes planned for themselves since the last open binding
         self._patience = _APART  # so many are, before there is another one
+        self._makeshifts = 0  # shapes for which another open binding would be quicker, since the last one was made
         self.refusal = ""
 
     def fit(self, given: Given, make: Make | None) -> Fit | None:
         if self.refusal:
             return None
         self._open = [binding for binding in self._open if binding.is_current()]
-        for number, binding in enumerate(self._open):
-            filled = binding.try_fill(given)
-            if filled is not None:
-                self._open.insert(0, self._open.pop(number))  # the next shape is likely to be like this one
-                return Fit(binding, filled)
+        fit = self._best(given)
+        if fit is not None and (fit.filled.is_preferred or make is None or not self._pays()):
+            return fit
         if make is None:
             return None
+        if fit is not None:
+            return self._made(given, make) or fit
         self._seen = [*(seen for seen in self._seen[-_SEEN:] if seen != given), given]
         self._apart += 1
         if self._apart <= self._patience or len(self._open) == _MOST:
@@ -90,9 +92,31 @@ class _FeedForm:
         self._patience = 0 if fit is not None else _APART
         return fit
 
+    def _best(self, given: Given) -> Fit | None:
+        """What is there already: the first that is made for such a shape, or else is right for it."""
+        makeshift: Fit | None = None
+        for number, binding in enumerate(self._open):
+            filled = binding.try_fill(given)
+            if filled is None:
+                continue
+            fit = Fit(binding, filled)
+            if filled.is_preferred:
+                self._open.insert(0, self._open.pop(number))  # the next shape is likely to be like this one
+                return fit
+            makeshift = makeshift or fit
+        return makeshift
+
+    def _pays(self) -> bool:
+        """Whether there have been enough shapes for which another open binding would be quicker, this one included."""
+        self._makeshifts += 1
+        if self._makeshifts < _MAKESHIFTS or len(self._open) == _MOST:
+            return False
+        self._makeshifts = 0
+        return True
+
     def _made(self, given: Given, make: Make) -> Fit | None:
         """From a new open binding; if there can be none, nobody tries again."""
-        dims = open_dims(self._seen)
+        dims = open_dims([*(seen for seen in self._seen if seen != given), given])
         if dims is None:
             return None
         try:

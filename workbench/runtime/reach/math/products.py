@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, reaches, span
 from workbench.runtime.reach.divide import divides, owns
-from workbench.runtime.words.product import DEPTH, PANEL, TALL, TILE, left_pitch
+from workbench.runtime.words.product import PANEL, TALL, TILE, left_pitch, most_terms
 
 FLIPPED = 112  # as CBLAS numbers it
 
@@ -35,8 +35,8 @@ def product(
         span((m, a_row), (k, a_col), (n0, a0), (n1, a1)),
         span((k, b_row), (n, b_col), (n0, b0), (n1, b1)),
         span((m, c_row), (n, FLOAT), (n0, c0), (n1, c1)),
-        FLOAT * m * left_pitch(k) if left is not None else 0,
-        FLOAT * min(k, DEPTH) * PANEL if panel is not None else 0,
+        FLOAT * m * left_pitch(most_terms(k)) if left is not None else 0,
+        FLOAT * most_terms(k) * PANEL if panel is not None else 0,
     )
 
 

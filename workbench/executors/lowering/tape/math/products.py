@@ -12,11 +12,13 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import FLOAT, fill, operands, require
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.executors.planning.sizes.size import is_at_least
+from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
 from workbench.ops.math.products.matmul import MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
-from workbench.runtime.words.product import DEPTH, LINE, PANEL, left_pitch
+from workbench.runtime.words.product import LINE, PANEL, left_pitch, most_terms
 
 AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
 MOST_ROWS = 64  # of a tape, for one product
@@ -30,25 +32,26 @@ class Way(NamedTuple):
 
     Attributes:
         by_blas: else by the kernel `product`.
-        copies_left, copies_right: whether its operands are copied first.
+        copies_left, copies_right: 1 if an operand is copied first, else 0; that may depend on sizes that are open.
     """
 
     by_blas: bool
-    copies_left: bool = False
-    copies_right: bool = False
+    copies_left: Number = 0
+    copies_right: Number = 0
 
 
 def way_of(m: int, n: int, k: int, left_flipped: bool, right_flipped: bool) -> Way:
     """The fastest way for `[m, k] @ [k, n]`, as measured on one core with AVX-512 against OpenBLAS.
 
-    Who computes follows from the shape alone, because bits differ; what is copied makes none different. Sizes, which
-    may be open, are compared with numbers only, and late: every comparison is a decision that another size may turn.
+    Who computes follows from the shape alone, because bits differ: where sizes are open, that is a decision which other
+    sizes may turn. What is copied makes no bits different, and is settled when sizes are known.
     """
     if m < 8 or n < 8:  # few rows do not pay for turning the right side, few columns leave registers empty
         return Way(by_blas=True)
-    strided = left_flipped and n >= 64 and k >= 256  # every term would be in another page or cache set
-    scattered = k * n >= 1 << 13 and m >= 16  # more than the first cache has room for
-    return Way(False, strided, right_flipped or scattered)
+    # Every term would be in another page or cache set; more than the first cache has room for.
+    strided = is_at_least(n, 64) * is_at_least(k, 256) if left_flipped else 0
+    scattered = 1 if right_flipped else is_at_least(k * n, 1 << 13) * is_at_least(m, 16)
+    return Way(False, strided, scattered)
 
 
 class _BatchDim(NamedTuple):
@@ -122,11 +125,12 @@ class _Product:
 
     def _by_tiles(self, writer: TapeWriter) -> _Call:
         way = way_of(self.m, self.n, self.k, self.left[1] != _ITEM, self.right[1] != _ITEM)
-        copies_right = way.copies_right or self.right[1] != _ITEM
-        require(not copies_right or _ITEM in self.right or self.k == 1)
-        copies_left = way.copies_left and self.left[0] == _ITEM
-        left = lines_of(writer, self.m * left_pitch(self.k)) if copies_left else None
-        panel = lines_of(writer, min(self.k, DEPTH) * PANEL) if copies_right else None
+        copies_right = way.copies_right if self.right[1] == _ITEM else 1
+        require(self.right[1] == _ITEM or self.right[0] == _ITEM or self.k == 1)
+        copies_left = way.copies_left if self.left[0] == _ITEM else 0
+        terms = most_terms(self.k)
+        left = _copy(writer, self.m * left_pitch(terms), copies_left)
+        panel = _copy(writer, terms * PANEL, copies_right)
         return _Call("product", (self.left, self.right, (self.out_row,)), (left, panel))
 
     def _by_blas(self, writer: TapeWriter) -> _Call | None:
@@ -136,6 +140,13 @@ class _Product:
         if left is None or right is None or out is None or out[0] != AS_IT_IS:
             return None
         return _Call("gemm_batch", (left, right, out[1:]), (writer.sgemm,))
+
+
+def _copy(writer: TapeWriter, floats: Number, when: Number) -> Pointer | None:
+    """Memory for the copy of an operand, where there is one."""
+    if type(when) is not int:
+        return lines_of(writer, floats)._replace(when=when)
+    return lines_of(writer, floats) if when else None
 
 
 def lines_of(writer: TapeWriter, floats: int) -> Pointer:
