@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DEVICES = 2
 FOLDER = Path(__file__).parent / "peers"
@@ -27,19 +27,22 @@ class Peer:
     Attributes:
         name: in tables. library: the interpreters' key. program: its file in `peers/`.
         environment: what makes it use as many processors as there are devices.
+        options: what its program is told besides.
     """
 
     name: str
     library: str
     program: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
 
+FROM_THIS_TREE = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 WORKBENCH = Peer(
     "workbench",
     "workbench",
     "workbench_parallel.py",
-    {"CPU_NUM": str(DEVICES), "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))},
+    {"CPU_NUM": str(DEVICES), "PYTHONPATH": FROM_THIS_TREE},
 )
 OTHERS = (
     Peer("Paddle ParallelExecutor", "paddle", "paddle_parallel.py", {"CPU_NUM": str(DEVICES), "OMP_NUM_THREADS": "1"}),
@@ -75,10 +78,19 @@ def measure(peer: Peer, python: str, workload: str, seconds: float) -> Run:
     Raises:
         PeerError: it did not come to its end; with the last line it said.
     """
-    command = [python, str(FOLDER / peer.program), workload, str(DEVICES), str(seconds)]
+    return Run(**figures(peer, python, [workload, str(DEVICES), str(seconds)], PATIENCE_S + 5 * seconds))
+
+
+def figures(peer: Peer, python: str, arguments: Sequence[str], deadline: float) -> dict[str, Any]:
+    """What a peer's program says in its last line, a line of JSON.
+
+    Raises:
+        PeerError: it did not come to its end after so many seconds, or failed; with the last line it said.
+    """
+    command = [python, str(FOLDER / peer.program), *arguments, *peer.options]
     environment = {key: value for key, value in os.environ.items() if key not in OF_A_PEER}
-    said = answer(command, {**environment, **peer.environment}, PATIENCE_S + 5 * seconds)
-    return Run(**json.loads(said.splitlines()[-1]))
+    said: dict[str, Any] = json.loads(answer(command, {**environment, **peer.environment}, deadline).splitlines()[-1])
+    return said
 
 
 def answer(command: list[str], environment: Mapping[str, str], deadline: float) -> str:

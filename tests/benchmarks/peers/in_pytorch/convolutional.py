@@ -1,0 +1,91 @@
+"""`separable`, `dilated`, `norms`, `unet` and `nhwc` in PyTorch."""
+
+import torch
+from in_pytorch.layers import Given, adam, momentum
+from torch import nn
+from torch.nn import functional as F
+
+
+class Classifier(nn.Module):
+    """Of features that are averaged over all places."""
+
+    def __init__(self, given: Given, features: nn.Module) -> None:
+        super().__init__()
+        self.features, self.last = features, given.linear()
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.last(self.features(x).mean((2, 3))), y[:, 0])
+
+
+def separable(given: Given) -> nn.Module:
+    layers = [given.conv(padding=1, bias=False), given.batch_norm(), nn.ReLU()]
+    channels = 16
+    for filters, stride in ((32, 2), (32, 1), (64, 2)):
+        layers += [given.conv(channels, stride=stride, padding=1, bias=False), given.batch_norm(), nn.ReLU6()]
+        layers += [given.conv(bias=False), given.batch_norm(), nn.ReLU6()]
+        channels = filters
+    return nn.Sequential(*layers)
+
+
+def dilated(given: Given) -> nn.Module:
+    layers = [given.conv(padding=2, dilation=2), nn.ReLU()]
+    for dilation in (1, 2):
+        layers += [given.conv(4, padding=dilation, dilation=dilation), nn.ReLU(), nn.ChannelShuffle(4)]
+    return nn.Sequential(*layers)
+
+
+class Normed(nn.Module):
+    def __init__(self, given: Given) -> None:
+        super().__init__()
+        self.first, self.norm = given.conv(padding=1, padding_mode="reflect"), given.instance_norm()
+        self.others = nn.ModuleList(nn.Sequential(given.conv(padding=1), given.group_norm(4)) for _ in range(2))
+
+    def forward(self, x):
+        x = F.leaky_relu(self.norm(self.first(x)), 0.2)
+        for other in self.others:
+            x = x + F.silu(other(x))
+        return x
+
+
+class UNet(nn.Module):
+    def __init__(self, given: Given) -> None:
+        super().__init__()
+        self.high, self.middle, self.low = (given.conv(padding=1) for _ in range(3))
+        self.to_middle, self.at_middle = given.transposed_conv(stride=2), given.conv(padding=1)
+        self.to_high, self.at_high = given.transposed_conv(stride=2, padding=1), given.conv(padding=1)
+        self.last = given.conv()
+
+    def forward(self, x, mask):
+        high = self.high(x).relu()
+        middle = self.middle(F.max_pool2d(high, 2)).relu()
+        low = self.low(F.max_pool2d(middle, 2)).relu()
+        middle = self.at_middle(torch.cat([middle, self.to_middle(low)], 1)).relu()
+        high = self.at_high(torch.cat([high, self.to_high(middle)], 1)).relu()
+        return F.binary_cross_entropy_with_logits(self.last(high), mask)
+
+
+class ChannelsLast(nn.Module):
+    """Images [batch, rows, columns, channels]: in PyTorch a view, for which the filters lie alike."""
+
+    def __init__(self, features: nn.Module) -> None:
+        super().__init__()
+        self.features = features.to(memory_format=torch.channels_last)
+
+    def forward(self, x):
+        return self.features(x.permute(0, 3, 1, 2))
+
+
+def channels_last(given: Given) -> nn.Module:
+    layers = []
+    for _ in range(2):
+        layers += [given.conv(padding=1, bias=False), given.batch_norm(), nn.ReLU(), nn.MaxPool2d(2)]
+    return ChannelsLast(nn.Sequential(*layers))
+
+
+PROGRAMS = {
+    "separable": lambda given: momentum(Classifier(given, separable(given)), 0.01),
+    "dilated": lambda given: momentum(Classifier(given, dilated(given)), 0.01),
+    "norms": lambda given: momentum(Classifier(given, Normed(given)), 0.01),
+    "unet": lambda given: adam(UNet(given)),
+    "nhwc": lambda given: momentum(Classifier(given, channels_last(given)), 0.01),
+}
