@@ -64,8 +64,9 @@ def conv(w, x, padding, stride=1, dilation=1, groups=1):
 
 
 def max_pool(x):
-    """Of 2 x 2 places."""
-    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    """Of 2 x 2 places; faster on CPUs than `reduce_window`, whose gradient selects and scatters."""
+    many, rows, columns, channels = x.shape
+    return x.reshape(many, rows // 2, 2, columns // 2, 2, channels).max((2, 4))
 
 
 def standardised(x, axes):

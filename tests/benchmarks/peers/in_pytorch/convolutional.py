@@ -1,9 +1,24 @@
-"""`separable`, `dilated`, `norms`, `unet` and `nhwc` in PyTorch."""
+"""`separable`, `dilated`, `norms`, `unet` and `nhwc` in PyTorch.
+
+Images come with channels first, but for the last; PyTorch's convolutions are faster where channels lie last in memory,
+all but those of `norms`.
+"""
 
 import torch
 from in_pytorch.layers import Given, adam, momentum
 from torch import nn
 from torch.nn import functional as F
+
+
+class ChannelsLast(nn.Module):
+    """A network whose images lie with channels last in memory, and its filters alike."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network.to(memory_format=torch.channels_last)
+
+    def forward(self, x):
+        return self.network(x.contiguous(memory_format=torch.channels_last))
 
 
 class Classifier(nn.Module):
@@ -54,9 +69,10 @@ class UNet(nn.Module):
         self.to_middle, self.at_middle = given.transposed_conv(stride=2), given.conv(padding=1)
         self.to_high, self.at_high = given.transposed_conv(stride=2, padding=1), given.conv(padding=1)
         self.last = given.conv()
+        self.to(memory_format=torch.channels_last)
 
     def forward(self, x, mask):
-        high = self.high(x).relu()
+        high = self.high(x.contiguous(memory_format=torch.channels_last)).relu()
         middle = self.middle(F.max_pool2d(high, 2)).relu()
         low = self.low(F.max_pool2d(middle, 2)).relu()
         middle = self.at_middle(torch.cat([middle, self.to_middle(low)], 1)).relu()
@@ -64,28 +80,24 @@ class UNet(nn.Module):
         return F.binary_cross_entropy_with_logits(self.last(high), mask)
 
 
-class ChannelsLast(nn.Module):
-    """Images [batch, rows, columns, channels]: in PyTorch a view, for which the filters lie alike."""
+class Images(nn.Module):
+    """Of images [batch, rows, columns, channels], which PyTorch takes for a view of others."""
 
-    def __init__(self, features: nn.Module) -> None:
+    def __init__(self, given: Given) -> None:
         super().__init__()
-        self.features = features.to(memory_format=torch.channels_last)
+        layers = []
+        for _ in range(2):
+            layers += [given.conv(padding=1, bias=False), given.batch_norm(), nn.ReLU(), nn.MaxPool2d(2)]
+        self.features = ChannelsLast(nn.Sequential(*layers))
 
     def forward(self, x):
         return self.features(x.permute(0, 3, 1, 2))
 
 
-def channels_last(given: Given) -> nn.Module:
-    layers = []
-    for _ in range(2):
-        layers += [given.conv(padding=1, bias=False), given.batch_norm(), nn.ReLU(), nn.MaxPool2d(2)]
-    return ChannelsLast(nn.Sequential(*layers))
-
-
 PROGRAMS = {
-    "separable": lambda given: momentum(Classifier(given, separable(given)), 0.01),
-    "dilated": lambda given: momentum(Classifier(given, dilated(given)), 0.01),
+    "separable": lambda given: momentum(Classifier(given, ChannelsLast(separable(given))), 0.01),
+    "dilated": lambda given: momentum(Classifier(given, ChannelsLast(dilated(given))), 0.01),
     "norms": lambda given: momentum(Classifier(given, Normed(given)), 0.01),
     "unet": lambda given: adam(UNet(given)),
-    "nhwc": lambda given: momentum(Classifier(given, channels_last(given)), 0.01),
+    "nhwc": lambda given: momentum(Classifier(given, Images(given)), 0.01),
 }
