@@ -163,9 +163,7 @@ def times(ours: Sequence[Steps], its: Sequence[Steps]) -> float:
 
 
 def heads(names: Sequence[str]) -> str:
-    return (
-        f"{'program':<15}{OURS.name:>15}{''.join(f'{name:>22}' for name in names)}   ms of a step: median (best) times"
-    )
+    return f"{'program':<15}{OURS.name:>18}{''.join(f'{name:>25}' for name in names)}"
 
 
 def text(name: str, lines: Sequence[Line], others: Sequence[str]) -> str:
@@ -173,7 +171,7 @@ def text(name: str, lines: Sequence[Line], others: Sequence[str]) -> str:
     ours, *rest = lines
     by_name = {line.name: f"{figure(line)}{line.times:>6.2f}" for line in rest}
     cells = [by_name.get(other, "-") for other in others]
-    return f"{name:<15}{figure(ours):>15}{''.join(f'{cell:>22}' for cell in cells)}"
+    return f"{name:<15}{figure(ours):>18}{''.join(f'{cell:>25}' for cell in cells)}"
 
 
 def figure(line: Line) -> str:

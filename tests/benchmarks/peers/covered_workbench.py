@@ -1,6 +1,7 @@
 """The programs of `workbench bench --coverage` in workbench, as they are declared there."""
 
-import numpy as np
+import math
+
 from covered import NOISE, main
 
 import workbench
@@ -27,13 +28,6 @@ def undrawn(paddle):
     return Instead(paddle, nn=Instead(paddle.nn, functional=functional), randn=noise, rand=noise)
 
 
-def parameters(parts):
-    """The values of all that is trained, in the order in which it is made; all parts of a step have the same."""
-    executor = parts[0].executor
-    trained = [parameter.name for parameter in executor.program.all_parameters() if parameter.trainable]
-    return [np.asarray(executor.scope.get(name).get_tensor()) for name in trained]
-
-
 def training(name, start, options):
     # Loaded here, so that the first step's time holds it.
     from workbench.experiments.bench.coverage.covered import all_programs
@@ -43,7 +37,8 @@ def training(name, start, options):
     def step():
         return sum(part.step().item() for part in parts)
 
-    return step, sum(value.size for value in parameters(parts))
+    parameters = parts[0].executor.program.all_parameters()  # parts of a step have the same
+    return step, sum(math.prod(parameter.shape) for parameter in parameters if parameter.trainable)
 
 
 if __name__ == "__main__":
