@@ -60,16 +60,16 @@ def noise_of(key, draw):
 
 
 def discriminator_loss(p, generator, key, image):
-    noise, real, made = keys(key, 3)
+    noise, real, faked = keys(key, 3)
     fake = generated(generator, noise_of(noise, jax.random.normal))
-    on_real, on_fake = judged(p, real, image), judged(p, made, fake)
+    on_real, on_fake = judged(p, real, image), judged(p, faked, fake)
     return with_logits(on_real, 1.0) + with_logits(on_fake, 0.0)
 
 
 def generator_loss(p, discriminator, key):
-    noise, made = keys(key, 2)
+    noise, faked = keys(key, 2)
     image = generated(p, noise_of(noise, jax.random.uniform) * 2 - 1)
-    return with_logits(judged(discriminator, made, image), 1.0)
+    return with_logits(judged(discriminator, faked, image), 1.0)
 
 
 def adversarial(given: Given):

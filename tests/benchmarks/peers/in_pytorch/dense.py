@@ -80,9 +80,9 @@ class GAN(nn.Module):
         noise = torch.randn(BATCH, WIDTH) if self.drawn else torch.full((BATCH, WIDTH), NOISE)
         with torch.no_grad():
             fake = self.generator(noise)
-        real, made = self.discriminator(image), self.discriminator(fake)
+        real, faked = self.discriminator(image), self.discriminator(fake)
         return F.binary_cross_entropy_with_logits(real, torch.ones_like(real)) + (
-            F.binary_cross_entropy_with_logits(made, torch.zeros_like(made))
+            F.binary_cross_entropy_with_logits(faked, torch.zeros_like(faked))
         )
 
     def generator_loss(self):
