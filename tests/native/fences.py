@@ -164,6 +164,16 @@ def nested() -> Seed:
     return Seed("a loop inside a loop", program_to_dict(program), {"x": np.ones((4, 5), np.float32)})
 
 
+def drawing() -> Seed:
+    """A loop that draws random numbers, and has an op without a kernel."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        x = static.data("x", [5, 5])
+        body = lambda i, h: [i + 1, wb.nn.functional.dropout(h, 0.3) + wb.linalg.det(h)]  # noqa: E731
+        static.nn.while_loop(lambda i, h: i < 3, body, [wb.full([1], 0, "int64"), x])
+    return Seed("random numbers in a loop", program_to_dict(program), {"x": np.ones((5, 5), np.float32)})
+
+
 def sparse() -> Seed:
     """A table that is read twice, and the update of the rows that were read."""
     program = static.Program()
@@ -186,6 +196,7 @@ def programs() -> Iterator[Seed]:
     yield as_floats()
     yield looped()
     yield nested()
+    yield drawing()
     yield sparse()
 
 

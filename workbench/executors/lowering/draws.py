@@ -9,9 +9,10 @@ import numpy as np
 
 from workbench.executors.reference.calls import Call as OpCall
 from workbench.executors.reference.runner import OpRunner
+from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.graph.ssa import Node
-from workbench.runtime.words.stream import STREAM_WORDS
+from workbench.runtime.words.stream import COUNTS_PASSES, KEY_WORDS, STREAM_WORDS
 
 
 class Draws:
@@ -29,17 +30,22 @@ class Draws:
 
     def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]], first: int = 0) -> None:
         self._runners = [OpRunner(program, first + place, blocks) for place in range(devices)]
-        self._streams: dict[Node, np.ndarray] = {}
+        self._streams: dict[tuple[Operator, int], np.ndarray] = {}
         self.in_kernels = False
 
-    def extras(self, node: Node) -> dict[str, Any]:
-        """The keyword arguments an op `needs`, in the step that runs."""
-        return self._runners[node.place].extras(node.origins[0])
+    def extras(self, node: Node, passes: Sequence[int] = ()) -> dict[str, Any]:
+        """The keyword arguments an op `needs`, in the step that runs.
+
+        Args:
+            passes: the numbers of the passes of blocks around it, from the outermost on.
+        """
+        runner = self._runners[node.place]
+        return (runner.inside(passes) if passes else runner).extras(node.origins[0])
 
     def stream(self, node: Node) -> np.ndarray:
         """The words of the random stream of a node, which a kernel draws from."""
         self.in_kernels = True
-        return self._streams.setdefault(node, np.zeros(STREAM_WORDS, np.uint64))
+        return self._streams.setdefault((node.origins[0], node.place), np.zeros(STREAM_WORDS, np.uint64))
 
     def begin(self, drawn: Sequence[int]) -> None:
         """A step begins.
@@ -58,5 +64,8 @@ class Draws:
         self._tell()
 
     def _tell(self) -> None:
-        for node, words in self._streams.items():
-            words[:] = self.extras(node)["rng"].state
+        for (op, place), words in self._streams.items():
+            stream = self._runners[place].extras(op)["rng"]
+            words[:KEY_WORDS] = stream.state
+            if op.block.idx:
+                words[COUNTS_PASSES] = self._runners[place].inside((0,)).extras(op)["rng"].trip != stream.trip

@@ -202,4 +202,5 @@ class _FilledTape:
             raise Unsettled(f"{row.node} does not run in kernels for these sizes")
         self.tape.kept += alone.kept
         self.tape.growing += alone.growing
+        self.tape.desks += alone.desks
         return np.array(alone.words, np.int64)

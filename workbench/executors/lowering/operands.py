@@ -91,7 +91,7 @@ class Context:
         array: the array of a value that has memory; cell: the cell of one that travels as an object.
         flat: the array of a `Ref` that spans several values; bucket: the scope's storage of several persistables as
             one array, None if they do not lie together.
-        extras: the keyword arguments an op `needs`, asked for when it runs.
+        extras: the keyword arguments an op `needs` in certain passes of loops, asked for when it runs.
         weights: per device the coefficient of its loss gradient under WeightedBySamples.
         gradients: of a fused update, the `Ref` of all its gradients together; None if it is not made as a whole.
         shards: of a fused update, the same one on all devices if their replicas hold the same numbers; else None.
@@ -100,13 +100,14 @@ class Context:
         graph: whose nodes they are; None of a node alone.
         memories: what control flow in kernels keeps for its gradient, by the value that stands for it.
         held: memory that belongs to no arena of the executor, with the device it is of.
+        passes: of every block around the nodes, from the outermost on, where the number of its pass is.
     """
 
     array: Callable[[Value], np.ndarray]
     cell: Callable[[Value], Cell]
     flat: Callable[[Ref], np.ndarray]
     bucket: Callable[[int, list[str]], np.ndarray | None]
-    extras: Callable[[Node], dict[str, Any]]
+    extras: Callable[[Node, Sequence[int]], dict[str, Any]]
     comm: Communicator
     weights: Sequence[float]
     gradients: Callable[[Node], Ref | None]
@@ -116,6 +117,11 @@ class Context:
     graph: Graph | None = None
     memories: dict[Value, Any] = field(default_factory=dict)
     held: list[tuple[int, Releasable]] = field(default_factory=list)
+    passes: tuple[np.ndarray, ...] = ()
+
+    def extras_of(self, node: Node) -> dict[str, Any]:
+        """The keyword arguments an op `needs`, where the step is now."""
+        return self.extras(node, [int(number[0]) for number in self.passes])
 
     def loss_factor(self, node: Node) -> float:
         """The coefficient of a loss gradient (B-10)."""

@@ -13,6 +13,7 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
+from workbench.executors.lowering.tape.flow.memory import handing_over
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
 from workbench.executors.lowering.tape.team import Helper, ThreadTeam
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -159,10 +160,7 @@ class RowLowering:
 
     def _handing_over(self, row: Row) -> list[Call]:
         """What control flow in kernels has kept, to one that runs in Python."""
-        memories = self._context.memories
-        return [
-            partial(_hand_over, memories[v], self._values.cell(v)) for v in row.node.reads if v in memories
-        ]  # fmt: skip
+        return handing_over(row, self._context)
 
     def _signals(self, rows: Sequence[Row], apart: bool) -> tuple[dict[Node, list[Any]], dict[Node, list[Any]]]:
         """Flags for every result that goes to another thread: who waits for them, and who raises them.
@@ -220,12 +218,6 @@ def _cut(writer: TapeWriter, program: ThreadProgram) -> None:
     segment = writer.cut()
     if segment is not None:
         program.add(segment)
-
-
-def _hand_over(memory: Any, cell: Cell) -> None:
-    stack = memory.stack()
-    if stack is not None:  # else it has run in Python as well
-        cell.value = stack
 
 
 def _let_go(cells: list[Cell]) -> None:

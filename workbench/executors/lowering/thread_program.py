@@ -37,7 +37,7 @@ class ThreadProgram:
     @property
     def is_native(self) -> bool:
         """Whether nothing of it runs in Python."""
-        return all(isinstance(unit, Segment) for unit in self.units)
+        return all(isinstance(unit, Segment) and not unit.tape.desks for unit in self.units)
 
     def rewind(self) -> None:
         """After a step that failed: pieces of tapes begin at their first row again."""

@@ -52,6 +52,10 @@ class OpRunner:
             extra["rings"] = RINGS
         return extra
 
+    def inside(self, trips: Sequence[int]) -> OpRunner:
+        """What serves the ops of a block, in passes with these numbers."""
+        return OpRunner(self.program, self.place, self.blocks, self.rng_step, (*self.trips, *trips))
+
     def run_block(self, block: Block, given: Values, wanted: Sequence[str], trip: int = 0) -> list[Any]:
         """Run a sub-block on `given` values.
 
@@ -63,7 +67,7 @@ class OpRunner:
         calls = self.blocks.get(block.idx)
         if calls is None:
             calls = self.blocks[block.idx] = make_calls(block, ())
-        inside = OpRunner(self.program, self.place, self.blocks, self.rng_step, (*self.trips, trip))
+        inside = self.inside((trip,))
         values = dict(given)
         for call in calls:
             values.update(run_call(call, values, inside.of_call))

@@ -206,7 +206,7 @@ def _only_piece(programs: Sequence[ThreadProgram]) -> Segment | None:
     if len(programs) != 1 or len(programs[0].units) != 1:
         return None
     (unit,) = programs[0].units
-    return unit if isinstance(unit, Segment) else None
+    return unit if programs[0].is_native and isinstance(unit, Segment) else None
 
 
 def _can_be_moved(merger: Merger, arrays: Sequence[Any]) -> bool:

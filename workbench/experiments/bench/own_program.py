@@ -28,6 +28,7 @@ from workbench.executors.profiling.profile import Profile
 from workbench.executors.profiling.sums import calls
 from workbench.experiments.bench.machine import LARGEST_COPY, SMALLEST_COPY, copy_rate, gemm_rate
 from workbench.experiments.bench.work import MeasuredStep, Work, flops_of, work_of
+from workbench.framework.program.block import Block
 from workbench.framework.site import Site
 from workbench.framework.values.place import Place
 from workbench.graph.ssa import Node, values_of
@@ -192,10 +193,22 @@ def _step_times(front: Debugging, feed: Feed, fetches: Any, seconds: float) -> I
 
 
 def native_nodes(binding: Binding) -> set[Node]:
-    """The nodes that compiled kernels run."""
+    """The nodes that compiled kernels run, from beginning to end."""
     programs = [*binding.speculative, *binding.commit]
     segments = [unit for program in programs for unit in program.units if isinstance(unit, Segment)]
-    return {row.node for segment in segments for row in segment.rows}
+    in_python = {row.node.origins[0].block for segment in segments for desk in segment.tape.desks for row in desk.rows}
+    nodes = {row.node for segment in segments for row in segment.rows}
+    return {node for node in nodes if not any(_is_within(block, node) for block in in_python)}
+
+
+def _is_within(block: Block | None, node: Node) -> bool:
+    """Whether a block belongs to a node, or to an operator inside of it."""
+    own = [value for value in node.attrs.values() if isinstance(value, Block)]
+    while own and block is not None:
+        if block in own:
+            return True
+        block = block.parent
+    return False
 
 
 class Rates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,22 @@ class Pointer(NamedTuple):
         return self.moved(-self.address % unit)
 
 
+class Desk(Protocol):
+    """Where a block of control flow, a tape of its own, asks for the rows of it that Python runs.
+
+    Attributes:
+        rows: these, of its plan.
+    """
+
+    rows: list[Any]
+
+    def answer(self) -> bool:
+        """Make the call that is asked for; False if none is."""
+
+    def clear(self) -> None:
+        """None is asked for any more."""
+
+
 class Tape:
     """The program of one thread.
 
@@ -43,6 +59,7 @@ class Tape:
         words: the rows one after the other.
         kept: what rows point to and nobody else keeps.
         growing: each sees to it that a loop has memory for its next pass.
+        desks: of the blocks it walks of which Python runs a part.
     """
 
     def __init__(self, kernels: Kernels) -> None:
@@ -50,6 +67,7 @@ class Tape:
         self.words: Any = array("q")
         self.kept: list[Any] = []
         self.growing: list[Callable[[], None]] = []
+        self.desks: list[Desk] = []
         self._constants: dict[bytes, np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -105,6 +123,10 @@ class Tape:
         """For the next pass of every loop that has no memory left."""
         for grow in self.growing:
             grow()
+
+    def answer(self) -> None:
+        """Make the call that a block it walks has asked for."""
+        assert any(desk.answer() for desk in self.desks), "no block has asked for a call"
 
     def table(self) -> int:
         """Where the rows are in memory, now that there are all of them."""

@@ -12,6 +12,7 @@ BLEMISHED = 5  # a step is ready to be applied, and there is a NaN or an Inf in 
 HELD = 6  # a good moment to look at signals; come back to this row, which goes on
 FULL = 7  # a loop has to have more memory; come back to this row
 ELSEWHERE = 8  # what another process has to do with it is Python's to look after, which goes on with this row
+ASKED = 9  # a block of control flow has come to a row that Python runs; come back to this row
 
 # A row: address of the kernel, number of words, arguments
 ROW_KERNEL, ROW_LENGTH, ROW_ARGUMENTS = 0, 1, 2
@@ -23,6 +24,7 @@ BLOCK_HEAD, BLOCK_TAKEN = 4, 1
 # The state of one thread's program (int64 words)
 TABLE, AT, END, CONTROL, STAMPS = range(5)  # STAMPS: the address of a ring, see `words.stamp`; 0: nobody looks
 START = 8  # where it begins
+CALL = 9  # of a block: the number of the call in Python that it waits for; less than 0: that one has been made
 STATE_WORDS = 16
 
 # What all threads of a step look at

@@ -77,7 +77,7 @@ class _Copying:
         self.node, self.outs = node, outs
         self.ins = [_guarded(slot, array) for slot, array in zip(node.inputs, ins, strict=True)]
         self.attrs = call_attrs(node)
-        self.extras = context.extras if node.record.needs else None
+        self.extras = context.extras_of if node.record.needs else None
         self.forward = node.record.forward
 
     def __call__(self) -> None:
@@ -119,7 +119,7 @@ class _Dynamic:
 
     def __init__(self, row: Row, context: Context) -> None:
         self.node, self.forward, self.attrs = row.node, row.node.record.forward, call_attrs(row.node)
-        self.extras = context.extras if row.node.record.needs else None
+        self.extras = context.extras_of if row.node.record.needs else None
         self.ins = [_guarded(s, _holders(s, r, context)) for s, r in zip(row.node.inputs, row.ins, strict=True)]
         self.outs = [_holders(s, r, context) for s, r in zip(row.node.outputs, row.outs, strict=True)]
         self.check = GradientCheck(row.node.record, row.node.attrs) if row.node.record.is_grad else None

@@ -20,6 +20,7 @@ from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import (
     AGAIN,
+    ASKED,
     AT,
     CONTROL,
     DECLINED,
@@ -113,6 +114,8 @@ class Segment:
     def rewind(self) -> None:
         """The next run begins at the first row."""
         self._words[AT] = self._words[START]
+        for desk in self.tape.desks:
+            desk.clear()
 
     def rewinding(self) -> Call:
         """`rewind` as a C function."""
@@ -152,6 +155,8 @@ class Segment:
             self.pool.doze()
         elif status == FULL:
             self.tape.make_room()
+        elif status == ASKED:
+            self.tape.answer()
         elif status == HELD:
             return  # signals are answered, and it goes on
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from workbench.runtime.kernels.intrinsics import BYTES, FLOATS, INT, INTS, function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tape.interpreter import walk
-from workbench.runtime.words.codes import AT, DECLINED, DONE, FULL, HELD, PAUSED, START
+from workbench.runtime.words.codes import ASKED, AT, CALL, DECLINED, DONE, FULL, HELD, PAUSED, START
 from workbench.runtime.words.loop import (
     BEFORE,
     BEGUN,
@@ -27,13 +27,15 @@ from workbench.runtime.words.loop import (
     ROOM,
     TRIP,
 )
+from workbench.runtime.words.stream import COUNTS_PASSES, PER_TRIP
+from workbench.runtime.words.stream import TRIP as STREAM_TRIP
 
 
 @function
 def rewind(state_address):
-    """The next walk begins at the first row."""
+    """The next walk begins at the first row, and no call in Python has been made for it."""
     state = ints(state_address)
-    state[AT] = state[START]
+    state[AT], state[CALL] = state[START], 0
 
 
 @function
@@ -45,6 +47,31 @@ def walk_through(state_address):
     if status == DONE:
         rewind(state_address)
     return status
+
+
+@kernel(INTS, INT)
+def ask(state, number):
+    """Have Python make a call, from 1 on, and go on behind it once that has been made."""
+    if state[CALL] == -number:
+        state[CALL] = 0
+        return DONE
+    state[CALL] = number
+    return ASKED
+
+
+@kernel(INTS)
+def outside_loops(stream):
+    """A random stream is told of the passes around what draws from it, from the outermost on; here of none."""
+    stream[STREAM_TRIP] = 0
+    return DONE
+
+
+@kernel(INTS, INTS)
+def inside_pass(stream, trip):
+    """And of one more, inside those it has been told of."""
+    if stream[COUNTS_PASSES]:
+        stream[STREAM_TRIP] = stream[STREAM_TRIP] * PER_TRIP + trip[0] + 1
+    return DONE
 
 
 @kernel(INT, INT, INTS)

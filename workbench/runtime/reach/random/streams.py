@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches
-from workbench.runtime.words.stream import CHUNK, STREAM_WORDS
+from workbench.runtime.words.stream import CHUNK, KEY_WORDS
 
 _BLOCK = 8
 
@@ -16,14 +16,14 @@ def _drawn(count: int) -> int:
 
 @reaches("stream", "words", "out")
 def draw_truths(stream: Any, words: Any, out: Any, count: int, least: int) -> Any:
-    return WORD * STREAM_WORDS, _drawn(count), count
+    return WORD * KEY_WORDS, _drawn(count), count
 
 
 @reaches("stream", "words", "out")
 def draw_uniform(stream: Any, words: Any, out: Any, count: int) -> Any:
-    return WORD * STREAM_WORDS, _drawn(count), FLOAT * count
+    return WORD * KEY_WORDS, _drawn(count), FLOAT * count
 
 
 @reaches("stream", "words", "out")
 def draw_normal(stream: Any, words: Any, out: Any, count: int) -> Any:
-    return WORD * STREAM_WORDS, FLOAT * CHUNK, FLOAT * count
+    return WORD * KEY_WORDS, FLOAT * CHUNK, FLOAT * count

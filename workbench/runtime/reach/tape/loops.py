@@ -7,8 +7,24 @@ from typing import Any
 from workbench.runtime.reach.declare import FLOAT, WORD, reaches
 from workbench.runtime.words.codes import STATE_WORDS
 from workbench.runtime.words.loop import LOOP_WORDS, RUN_WORDS
+from workbench.runtime.words.stream import STREAM_WORDS
 
 _STATE, _LOOP = WORD * STATE_WORDS, WORD * LOOP_WORDS
+
+
+@reaches("state")
+def ask(state: Any, number: int) -> Any:
+    return (_STATE,)
+
+
+@reaches("stream")
+def outside_loops(stream: Any) -> Any:
+    return (WORD * STREAM_WORDS,)
+
+
+@reaches("stream", "trip")
+def inside_pass(stream: Any, trip: Any) -> Any:
+    return WORD * STREAM_WORDS, WORD
 
 
 @reaches("condition", "body", "loop")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,11 @@ class LoopMemory:
         self._inside: dict[str, FlowMemory] = {}
         self._records = np.empty(0, np.uint8)
 
+    @property
+    def number(self) -> np.ndarray:
+        """Of the pass that runs."""
+        return self.words[words.TRIP : words.TRIP + 1]
+
     def keep(self, body: SubTape, name: str, kept: Any) -> None:
         """Write the rows that keep a value, or what control flow in the body leaves for its gradient."""
         if isinstance(kept, FlowMemory):
@@ -58,10 +64,9 @@ class LoopMemory:
 
     def _keep(self, body: SubTape, name: str, array: np.ndarray, is_wanted: bool = True) -> None:
         self.parts[name] = array
-        if not is_wanted:
+        if not is_wanted or not array.nbytes:
             return
         array = self.parts[name] = body.dense(array)
-        require(array.nbytes > 0)
         offset = self.offsets[name] = int(self.words[words.RECORD])
         self.words[words.RECORD] = offset + -(-array.nbytes // 64) * 64
         body.row("keep", array, array.nbytes, self.words, offset)
@@ -140,13 +145,13 @@ def while_loop(writer: TapeWriter, row: Row) -> None:
     require_memory(row)
     node, attrs = row.node, row.node.attrs
     xs, captured = settled(writer, node.inputs[0]), settled(writer, node.inputs[1] or ())
-    condition, body = SubTape(writer, node.place), SubTape(writer, node.place)
+    memory = LoopMemory(_wanted_of(writer, node.outputs[1]))
+    condition, body = (SubTape(writer, node.place, memory.number) for _ in range(2))
     variables = [body.new(x) for x in xs]
     given = dict(zip(attrs["input_names"], captured, strict=True))
     given.update(zip(attrs["x_names"], variables, strict=True))
     goes_on = condition.block(attrs["cond_block"], given, [attrs["cond_out"]])[attrs["cond_out"]]
     require(goes_on.size == 1, goes_on.dtype == np.bool_)
-    memory = LoopMemory(_wanted_of(writer, node.outputs[1]))
     saved = attrs["body_saved"] if attrs["save"] else ()
     for name, variable in zip(attrs["x_names"], variables, strict=True):
         if attrs["save"]:
@@ -191,7 +196,8 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
     if not isinstance(memory, LoopMemory):
         raise Unsuitable  # it runs in Python
     captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
-    body, back = SubTape(writer, node.place), writer.tape.keep(lines(words.LOOP_WORDS))
+    back = writer.tape.keep(lines(words.LOOP_WORDS))
+    body = SubTape(writer, node.place, back[words.LEFT : words.LEFT + 1])
     given: dict[str, Any] = dict(zip(attrs["input_names"], captured, strict=True))
     for name, like in memory.parts.items():
         given[name] = body.new(like)
@@ -227,10 +233,17 @@ def _add_up(
         (total,) = settled(writer, [out])
         totals.append(total)
         if part is not None:
-            require(total.dtype == part.dtype == FLOAT, total.shape == part.shape)
-            require(total.flags.c_contiguous, part.flags.c_contiguous)
-            body.row("add_pass", total, part, total.size, back)
+            require(total.dtype == part.dtype, total.shape == part.shape, total.flags.c_contiguous)
+            if total.dtype == FLOAT:
+                body.row("add_pass", total, body.dense(part), total.size, back)
+            else:
+                body.ask(partial(_add_pass, total, part, back))
     return totals
+
+
+def _add_pass(total: np.ndarray, part: np.ndarray, back: np.ndarray) -> None:
+    """What the kernel of this name does, of numbers of other types."""
+    np.copyto(total, part if back[words.IS_FIRST] else total + part)
 
 
 def _hand_on(body: SubTape, carried: Sequence[np.ndarray], grads: Sequence[np.ndarray | None]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from workbench.executors.lowering.operands import Call, Cell, Context
+from workbench.executors.planning.plan import Row
 from workbench.ops.flow.control_flow import Stack
 
 
@@ -39,3 +42,15 @@ def of_arrays(name: str, kept: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if not isinstance(kept, FlowMemory):
         return arrays[name]
     return kept.like({part: arrays[f"{name} {part}"] for part in kept.arrays()})
+
+
+def handing_over(row: Row, context: Context) -> list[Call]:
+    """What gives the things that control flow in kernels has kept to a row that runs in Python."""
+    memories = context.memories
+    return [partial(_hand_over, memories[v], context.cell(v)) for v in row.node.reads if v in memories]
+
+
+def _hand_over(memory: FlowMemory, cell: Cell) -> None:
+    stack = memory.stack()
+    if stack is not None:  # else it has run in Python as well
+        cell.value = stack

@@ -1,21 +1,26 @@
 """A block of a program as a tape of its own, which a row of another tape walks.
 
 The block is planned like a program: with memory of its own for what it makes. What it is given lies where whoever
-walks it says.
+walks it says. An operator without a native form is a row, too, which asks Python to make its NumPy calls: whoever walks
+the tape then leaves all blocks around, and comes back into them where it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from workbench.errors import EnforceNotMet
+from workbench.executors.failures import Explained
 from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
-from workbench.executors.lowering.operands import Context, Scratch
+from workbench.executors.lowering.numpy.lower import lower
+from workbench.executors.lowering.operands import Call, Context, Scratch
+from workbench.executors.lowering.tape.flow.memory import handing_over
 from workbench.executors.lowering.tape.rules import FLOAT, require
 from workbench.executors.lowering.tape.transposes import strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -30,9 +35,53 @@ from workbench.graph.ssa import FETCH, Graph, Node, Slot, Value
 from workbench.runtime.arena import Arena
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
-from workbench.runtime.words.codes import AT, CONTROL, END, START, STATE_WORDS, TABLE
+from workbench.runtime.words.codes import AT, CALL, CONTROL, END, START, STATE_WORDS, TABLE
 
 _OPTIONS = MemoryOptions(flat=False)
+
+
+class AskedCalls:
+    """The rows of a block that Python runs, and what else it does for it. The first one has number 1.
+
+    Args:
+        state: of the block's tape, where the number of the one that it waits for stands.
+
+    Attributes:
+        calls: all of them. rows: the operators among them.
+    """
+
+    def __init__(self, state: np.ndarray) -> None:
+        self._words = state.data
+        self.calls: list[Call] = []
+        self.rows: list[Row] = []
+
+    def add(self, call: Call) -> int:
+        """One more; its number."""
+        self.calls.append(call)
+        return len(self.calls)
+
+    def answer(self) -> bool:
+        number = self._words[CALL]
+        if number <= 0:
+            return False
+        self.calls[number - 1]()
+        self._words[CALL] = -number
+        return True
+
+    def clear(self) -> None:
+        self._words[CALL] = 0
+
+
+class _RowCalls:
+    """The calls of one row of a block, which tell whose they are if they fail."""
+
+    def __init__(self, row: Row, plan: Plan, calls: Sequence[Call]) -> None:
+        self._explained, self._calls = Explained(row.node, plan.graph, plan.shapes.specs), calls
+
+    def __call__(self) -> None:
+        with self._explained:
+            for call in self._calls:
+                call()
 
 
 class SubTape:
@@ -40,16 +89,20 @@ class SubTape:
 
     Args:
         outer: writes the tape that walks this one.
+        number: where the number of its pass is; None: it is always the first.
 
     Attributes:
         state: its words, for rows that walk it. seconds: estimated.
     """
 
-    def __init__(self, outer: TapeWriter, place: int) -> None:
+    def __init__(self, outer: TapeWriter, place: int, number: np.ndarray | None = None) -> None:
         assert outer.pool.control is not None
         self._outer, self._place = outer, place
         self._tape = Tape(outer.pool.control.kernels)
+        number = self._tape.keep(np.zeros(1, np.int64)) if number is None else number
+        self._passes = (*outer.context.passes, number)
         self.state = lines(STATE_WORDS)
+        self._asked = AskedCalls(self.state)
         self.seconds = 0.0
 
     def row(self, kernel: str, *arguments: Any) -> None:
@@ -64,13 +117,17 @@ class SubTape:
         """The array, or a copy whose elements lie in order, where they do not, as in a part of another array."""
         if array.flags.c_contiguous:
             return array
-        require(array.dtype == FLOAT, array.size > 0)
         beside = self.new(array)
-        strided = strided_copy(array, beside)
+        strided = strided_copy(array, beside) if array.dtype == FLOAT and array.size else None
         if strided is None:
-            raise Unsuitable
-        self.row(*strided)
+            self.ask(partial(np.copyto, beside, array))
+        else:
+            self.row(*strided)
         return beside
+
+    def ask(self, call: Call) -> None:
+        """Add a row that has Python make a call."""
+        self._tape.row("ask", self.state, self._asked.add(call))
 
     def move(self, source: np.ndarray, out: np.ndarray) -> None:
         """Copy an array."""
@@ -100,7 +157,7 @@ class SubTape:
             the same of those.
 
         Raises:
-            Unsuitable: an operator does not run in kernels.
+            Unsuitable: something it makes has a size that nobody knows before.
         """
         graph = self._outer.context.graph
         if graph is None:
@@ -129,13 +186,24 @@ class SubTape:
     def _write(self, plan: Plan, values: BoundValues, memories: dict[Value, Any]) -> None:
         scratch = Scratch()
         self._tape.kept.append(scratch)
-        context = _inner(self._outer.context, plan, values, memories)
+        context = _inner(self._outer.context, plan, values, memories, self._passes)
         writer = TapeWriter(self._outer.pool, context, scratch, lambda row: (), tape=self._tape)
         for row in plan.rows:
-            require(writer.add(row))
+            if not writer.add(row):
+                writer.cut()
+                self._leave_to_python(row, context, plan, scratch)
             self.seconds += seconds(row.cost)
         writer.cut()
         self._outer.calls_blas |= writer.calls_blas
+
+    def _leave_to_python(self, row: Row, context: Context, plan: Plan, scratch: Scratch) -> None:
+        try:
+            calls = [*handing_over(row, context), *lower(row, context, scratch)]
+        except EnforceNotMet:
+            raise Unsuitable from None  # if the block ever runs, the body of the op tells what is wrong
+        if calls:
+            self.ask(_RowCalls(row, plan, calls))
+            self._asked.rows.append(row)
 
     def close(self) -> np.ndarray:
         """The words of its state, now that it is complete."""
@@ -144,6 +212,7 @@ class SubTape:
         self.state[[TABLE, AT, END, CONTROL, START]] = self._tape.table(), 0, len(self._tape), control.address, 0
         self._outer.tape.kept.append(self._tape)
         self._outer.tape.growing += self._tape.growing
+        self._outer.tape.desks += self._tape.desks + ([self._asked] if self._asked.calls else [])
         return self._outer.tape.keep(self.state)
 
 
@@ -183,17 +252,15 @@ class _BlockGraph:
         return self.newest[name]
 
 
-def _inner(context: Context, plan: Plan, values: BoundValues, memories: dict[Value, Any]) -> Context:
-    """What the rows of a block are bound to: nothing of it is random, an update or a collective."""
+def _inner(
+    context: Context, plan: Plan, values: BoundValues, memories: dict[Value, Any], passes: tuple[np.ndarray, ...]
+) -> Context:
+    """What the rows of a block are bound to: nothing of it is an update or a collective."""
     return replace(
         context, array=values.array, cell=values.cell, flat=values.flat, gradients=lambda node: None,
-        shards=lambda node: None, reduces_in_update=lambda node: False, stream=_no_stream, graph=plan.graph,
-        memories=memories,
+        shards=lambda node: None, reduces_in_update=lambda node: False, graph=plan.graph, memories=memories,
+        passes=passes,
     )  # fmt: skip
-
-
-def _no_stream(node: Node) -> np.ndarray:
-    raise Unsuitable  # every pass has numbers of its own
 
 
 def require_memory(row: Row) -> None:

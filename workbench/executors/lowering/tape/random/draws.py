@@ -17,8 +17,13 @@ from workbench.runtime.words.stream import BITS, CHUNK
 
 
 def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:
-    """A node's stream, and memory for its words."""
-    return writer.context.stream(row.node), writer.temporary((CHUNK,))
+    """A node's stream, told which passes of loops it is in, and memory for its words."""
+    stream, passes = writer.context.stream(row.node), writer.context.passes
+    if passes:
+        writer.row("outside_loops", stream)
+    for number in passes:
+        writer.row("inside_pass", stream, number)
+    return stream, writer.temporary((CHUNK,))
 
 
 def _factor(row: Row) -> np.float32:
