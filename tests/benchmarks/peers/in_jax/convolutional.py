@@ -9,7 +9,9 @@ from in_jax.layers import (
     conv,
     cross_entropy,
     dense,
+    depthwise_conv,
     group_norm,
+    grouped_conv,
     instance_norm,
     max_pool,
     new_statistics,
@@ -36,16 +38,17 @@ def normed_conv(given: Given):
 
 
 def separable(given: Given) -> Program:
-    strides = (1, 2, 1, 2)  # of the first convolution, and of those of channels by themselves
+    strides = (2, 1, 2)  # of the convolutions of channels by themselves
     values = {"layers": [normed_conv(given) for _ in range(7)], "last": given.dense()}
     held = [new_statistics(part["w"].shape[-1]) for part in values["layers"]]
 
     def features(p, held, x):
         after = []
         for i, part in enumerate(p["layers"]):
-            alone = i % 2 == 1
-            stride, groups = (strides[(i + 1) // 2], x.shape[-1]) if alone else (1, 1)
-            x = conv(part["w"], x, int(part["w"].shape[0] == 3), stride, groups=groups)
+            if i % 2:
+                x = depthwise_conv(part["w"], x, 1, strides[i // 2])
+            else:
+                x = conv(part["w"], x, 0 if i else 1)
             x, now = batch_norm(part["norm"], held[i], x)
             x = jax.nn.relu6(x) if i else jax.nn.relu(x)
             after.append(now)
@@ -69,7 +72,8 @@ def dilated(given: Given) -> Program:
     def loss_of(p, held, key, x, y):
         x = jax.nn.relu(biased(p["first"], last(x), 2, dilation=2))
         for dilation, part in zip((1, 2), p["others"], strict=True):
-            x = shuffled(jax.nn.relu(biased(part, x, dilation, dilation=dilation, groups=4)), 4)
+            x = grouped_conv(part["w"], x, 4, padding=dilation, dilation=dilation) + part["b"]
+            x = shuffled(jax.nn.relu(x), 4)
         return graded(p, x, y), held
 
     return Program(values, (), loss_of, momentum(0.01))

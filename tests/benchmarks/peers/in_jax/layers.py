@@ -55,12 +55,28 @@ def dense(p, x):
     return x @ p["w"] + p["b"]
 
 
-def conv(w, x, padding, stride=1, dilation=1, groups=1):
-    """Of filters [rows, columns, channels of a group, number]."""
+def conv(w, x, padding, stride=1, dilation=1):
+    """Of filters [rows, columns, channels, number]."""
     return jax.lax.conv_general_dilated(
-        x, w, (stride, stride), [(padding, padding)] * 2, rhs_dilation=(dilation, dilation),
-        dimension_numbers=IMAGES, feature_group_count=groups,
-    )  # fmt: skip
+        x, w, (stride, stride), [(padding, padding)] * 2, rhs_dilation=(dilation, dilation), dimension_numbers=IMAGES
+    )
+
+
+def grouped_conv(w, x, groups, **options):
+    """Of channels in groups; on CPUs far faster than one convolution with `feature_group_count`."""
+    pairs = zip(jnp.split(w, groups, -1), jnp.split(x, groups, -1), strict=True)
+    return jnp.concatenate([conv(part, channels, **options) for part, channels in pairs], -1)
+
+
+def depthwise_conv(w, x, padding, stride=1):
+    """Of every channel by itself, as a sum of shifted images; on CPUs several times as fast as a convolution."""
+    rows, columns = (size // stride * stride for size in x.shape[1:3])
+    x = jnp.pad(x, [(0, 0), (padding, padding), (padding, padding), (0, 0)])
+    return sum(
+        x[:, i : i + rows : stride, j : j + columns : stride] * w[i, j, 0]
+        for i in range(w.shape[0])
+        for j in range(w.shape[1])
+    )
 
 
 def max_pool(x):
