@@ -64,10 +64,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
-    "runtime": ("", "storage", "words", "reach", "kernels", "native", "comm", "servers"),
+    "runtime": ("", "storage", "words", "kernels", "native", "comm", "servers"),
     "runtime.comm": ("", "mpi"),
     "runtime.comm.mpi": ("memory", "exchange", ""),
-    "runtime.reach": ("", "tensor", "math", "random", "conv", "loss", "index", "tape"),
     "runtime.kernels": ("", "rows", "tensor", "math", "random", "conv", "loss", "index", "tape"),
     "executors": (
         "",

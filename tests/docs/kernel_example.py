@@ -21,11 +21,10 @@ def execute(blocks: list[str], namespace: dict[str, Any]) -> None:
 
 
 def main(path: str) -> None:
-    declared, run = (blocks := sys.stdin.read().split("\0"))[:4], blocks[4:]
+    declared, run = (blocks := sys.stdin.read().split("\0"))[:3], blocks[3:]
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
-    build.MODULES = ("tape.interpreter", "tape.whole_step")
-    build.GROUPS = (build.MODULES,)
+    build.modules = lambda: ("tape.interpreter", "tape.whole_step")
     write_image(path, *build.build(processes=1))
     library._found = Kernels(path)
     execute(run, namespace)

@@ -23,8 +23,8 @@ from workbench.framework.op.record import OPS, find_op, flat
 from workbench.framework.text.serialize import program_from_dict, program_to_dict
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
+from workbench.runtime.footprint import OutOfBounds
 from workbench.runtime.native import tape
-from workbench.runtime.reach.declare import OutOfReach
 
 F = wb.nn.functional
 Body = Callable[[Any], Any]
@@ -96,7 +96,7 @@ _POINTED = tape._pointed
 def _noting(refused: list[str], kernel: str, *given: Any) -> int:
     try:
         return _POINTED(kernel, *given)
-    except OutOfReach:
+    except OutOfBounds:
         refused.append(kernel)
         raise
 

@@ -28,8 +28,8 @@ from tests.native.one_row import kernels, run_tape
 from workbench import static
 from workbench.framework.program.guard import static_mode
 from workbench.framework.text.serialize import program_from_dict, program_to_dict
+from workbench.runtime.footprint import footprint_of
 from workbench.runtime.native.tape import Pointer, Tape, pointer
-from workbench.runtime.reach.table import reach_of
 
 PAGE = mmap.PAGESIZE
 APART = {"wait", "signal", "block", "unless", "look_up", "hand_in", "sum_processes"}  # between threads, or processes
@@ -71,7 +71,7 @@ def noted(rows: dict[str, list[Row]]) -> Iterator[None]:
 def _copied(kernel: str, arguments: tuple[Any, ...]) -> list[Any]:
     """Arguments with (first byte, contents) in place of pointers."""
     copies = list(arguments)
-    for index, first, end in reach_of(kernel).touched(*arguments):
+    for index, first, end in footprint_of(kernel).touched(*arguments):
         if arguments[index] is not None:
             copies[index] = first, _contents(arguments[index], first, end)
     return copies

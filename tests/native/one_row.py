@@ -15,7 +15,7 @@ from workbench.runtime.native import library
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.tape import Pointer, Tape, address
-from workbench.runtime.reach.rows import row_kernel
+from workbench.runtime.row_kernels import row_kernel
 from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
 
 

@@ -11,12 +11,13 @@ import pytest
 
 from tests.native.fences import Fenced
 from tests.native.one_row import kernels, run_inner_row, run_tape, sum_rows
+from workbench.runtime.division import borders
+from workbench.runtime.footprint import FOOTPRINTS
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.blocks import block_of, blocks_along, blocks_of, with_own_memory
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
-from workbench.runtime.reach.divide import DIVISIONS, borders
-from workbench.runtime.reach.rows import all_row_kernels
+from workbench.runtime.row_kernels import all_row_kernels
 from workbench.runtime.words.attention import backward_memory, forward_memory
 from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 
@@ -117,7 +118,9 @@ BY_TABLE = {
 
 def test_every_kernel_that_divides_is_tried() -> None:
     row_kernels = {kernel.name for kernel in all_row_kernels()}  # which have tests of their own
-    assert ROWS.keys() | BY_TABLE == DIVISIONS.keys() - row_kernels
+    kernels()
+    dividing = {name for name, footprint in FOOTPRINTS.items() if footprint.divisions}
+    assert ROWS.keys() | BY_TABLE == dividing - row_kernels
 
 
 def memory_of(tape: Tape, count: int) -> np.ndarray:
@@ -134,7 +137,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
         tape.row(kernel, *whole)
         assert run_tape(tape) == 0
         assert all(np.isfinite(out).all() for out in expected)
-        for division in DIVISIONS[kernel]:
+        for division in FOOTPRINTS[kernel].divisions:
             arguments, outs = make()
             blocks = blocks_along(division, arguments, most, most)
             assert len(blocks) == most, "the example is too small"
@@ -151,7 +154,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
 def test_an_empty_block_touches_nothing(kernel: str) -> None:
     """Where sizes are open there are as many blocks for all of them: of short ones some have nothing to do."""
     for make in ROWS[kernel]:
-        for division in DIVISIONS[kernel]:
+        for division in FOOTPRINTS[kernel].divisions:
             arguments, outs = make()
             for at in (0, division.size(arguments)):
                 block = list(block_of(division, arguments, at, at))

@@ -62,6 +62,8 @@ def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_pa
     runtime, root = tmp_path / "runtime", Path(source.__file__).parent.parent.parent
     for name in ("runtime/native", "runtime/kernels", "runtime/words", "ops", "framework/rows"):
         shutil.copytree(root / name, tmp_path / name)
+    for name in ("footprint.py", "division.py"):
+        shutil.copy(root / "runtime" / name, runtime)
     monkeypatch.setattr(source, "__file__", str(runtime / "native" / "source.py"))
     before = source.fingerprint.__wrapped__()
     assert before == source.fingerprint()
@@ -71,6 +73,7 @@ def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_pa
         tmp_path / "framework" / "rows" / "passes.py",
         runtime / "native" / "elf.py",
         runtime / "words" / "codes.py",
+        runtime / "footprint.py",
     ):
         content = path.read_bytes()
         path.write_bytes(content + b"#")

@@ -17,10 +17,11 @@ from workbench.errors import Unavailable
 from workbench.runtime.native import image as image_module
 from workbench.runtime.native import library
 from workbench.runtime.native.elf import PAGE, Image, Unlinkable, joined, link
-from workbench.runtime.native.image import Damaged, Kernels, write_image
+from workbench.runtime.native.image import Damaged, Described, Kernels, write_image
 from workbench.runtime.native.tape import address
 from workbench.runtime.words.codes import DECLINED, DONE
 
+DESCRIBED = Described({"same": "i", "load": ""}, {})
 # mov rax, rdi; ret — and: mov rax, [rip + distance to a word]; ret
 SAME, LOAD = b"\x48\x89\xf8\xc3", b"\x48\x8b\x05"
 
@@ -35,7 +36,7 @@ def small() -> Image:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    write_image(tmp_path / "image", small(), {"same": "i", "load": ""})
+    write_image(tmp_path / "image", small(), DESCRIBED)
     return tmp_path / "image"
 
 
@@ -54,7 +55,7 @@ def test_the_file_is_its_owners_and_appears_at_once(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(path.parent) == ["image"]
     before = path.stat().st_ino
-    write_image(path, small(), {"same": "i", "load": ""})
+    write_image(path, small(), DESCRIBED)
     assert path.stat().st_ino != before
 
 
@@ -62,7 +63,7 @@ def test_a_writer_that_fails_leaves_the_old_file(path: Path, monkeypatch: pytest
     old = path.read_bytes()
     monkeypatch.setattr(image_module.os, "replace", lambda *names: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        write_image(path, small(), {})
+        write_image(path, small(), DESCRIBED)
     assert path.read_bytes() == old
 
 
@@ -90,7 +91,7 @@ def test_other_files_are_refused(path: Path, content: bytes) -> None:
 def test_a_function_the_c_library_lacks_is_named(tmp_path: Path) -> None:
     image = small()
     image.outside = [(PAGE + 8, "no_such_function_anywhere")]
-    write_image(tmp_path / "image", image, {})
+    write_image(tmp_path / "image", image, DESCRIBED)
     with pytest.raises(Unavailable, match="the kernels need 'no_such_function_anywhere'"):
         Kernels(tmp_path / "image")
 
@@ -140,7 +141,7 @@ def test_joined_images_run_each_with_its_own_data(tmp_path: Path) -> None:
     other.symbols = {"kernel.same_too": 0, "kernel.load_too": 16}
     cut = Image(other.content[:-3], other.code, other.symbols, other.rebased, other.outside)
     image = joined([small(), cut, small()])
-    write_image(tmp_path / "image", image, {})
+    write_image(tmp_path / "image", image, DESCRIBED)
     loaded = Kernels(tmp_path / "image")
     assert image.code == [(0, PAGE), (2 * PAGE, PAGE), (4 * PAGE, PAGE)]
     assert loaded.entry("same_too", 1)(7) == 7 and loaded.entry("same", 1)(8) == 8

@@ -18,11 +18,10 @@ from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKe
 from workbench.framework.rows.program import Operand
 from workbench.framework.rows.recording import Per
 from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
+from workbench.runtime.footprint import OutOfBounds, footprint_of
 from workbench.runtime.native.blocks import block_of, blocks_along
 from workbench.runtime.native.tape import pointer
-from workbench.runtime.reach.declare import OutOfReach
-from workbench.runtime.reach.divide import DIVISIONS
-from workbench.runtime.reach.rows import all_row_kernels, row_kernel
+from workbench.runtime.row_kernels import all_row_kernels, row_kernel
 from workbench.runtime.words.codes import DECLINED, DONE
 
 KERNELS = {kernel.name: kernel for kernel in all_row_kernels()}
@@ -148,7 +147,7 @@ def test_kernels_touch_what_they_declare(name: str) -> None:
 @pytest.mark.parametrize("dims", [(3, 7, 20), (1, 9, 300), (4, 2, 129)])
 def test_blocks_of_a_row_do_what_it_does(name: str, dims: tuple[int, int, int]) -> None:
     kernel = KERNELS[name]
-    for division in DIVISIONS[name]:
+    for division in footprint_of(name).divisions:
         whole, parts = Run(kernel, dims, 5), Run(kernel, dims, 5)
         assert run_row(name, *whole.arguments) == DONE
         for arguments in reversed(blocks_along(division, parts.arguments, 3, 3)):
@@ -160,7 +159,7 @@ def test_blocks_of_a_row_do_what_it_does(name: str, dims: tuple[int, int, int]) 
 @pytest.mark.parametrize("name", KERNELS)
 def test_an_empty_block_touches_nothing(name: str) -> None:
     """Where sizes are open there are as many blocks for all of them: of short ones some have nothing to do."""
-    for division, at_end in product(DIVISIONS[name], (True, False)):
+    for division, at_end in product(footprint_of(name).divisions, (True, False)):
         run = Run(KERNELS[name], (3, 7, 20), 5, at_end)
         for at in (0, division.size(run.arguments)):
             assert run_row(name, *block_of(division, run.arguments, at, at)) == DONE
@@ -239,7 +238,7 @@ def test_a_kernel_keeps_to_its_operands() -> None:
     kernel = row_kernel(program, program.forms[0], LINES, False)
     assert SIZES[LINES][2:] == ("rows", "width")
     x = np.zeros((4, 5), np.float32)
-    with pytest.raises(OutOfReach):
+    with pytest.raises(OutOfBounds):
         run_row(kernel.name, x, np.empty_like(x), None, 1, 25, 5, 5)
-    with pytest.raises(OutOfReach):
+    with pytest.raises(OutOfBounds):
         run_row(kernel.name, pointer(x).moved(4), np.empty_like(x), None, 1, 20, 4, 5)

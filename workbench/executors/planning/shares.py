@@ -3,7 +3,7 @@
 All other nodes are the first thread's. A shared node is divided into blocks, which threads take one after the other;
 before the next node begins, all of them are done. Results that nobody reads for a while (`late`) are another thread's
 to make, while the first one goes on. Memory is that of one thread, but for what such results are made of, and results
-are the same: kernels compute the same bits however their rows are divided (`runtime.reach.divide`).
+are the same: kernels compute the same bits however their rows are divided (`runtime.division`).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class RowKernel:
         return len(self.kept) * (max(row, NEAR) + PAD)
 
     def touched(self, *arguments: Any) -> list[tuple[int, int, Any]]:
-        """See `runtime.reach.declare.Reach`."""
+        """See `runtime.footprint.Footprint.touched`."""
         sizes = arguments[-len(SIZES[self.layout]) :]
         operands = [x for _, x in (*self.inputs, *self.outputs)]
         touched = [(n, 0, self._bytes(x, sizes)) for n, x in enumerate(operands)]

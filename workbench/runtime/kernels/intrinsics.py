@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 FLOATS = types.CPointer(types.float32)
 INTS = types.CPointer(types.int64)
 BYTES = types.CPointer(types.uint8)
+INTS32 = types.CPointer(types.int32)
 INT = types.int64
 REAL = types.float32
 ROW = "row"  # the row itself as INTS, for kernels that take as many words as they like

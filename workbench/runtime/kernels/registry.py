@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
+
+from workbench.runtime.kernels.arguments import Along, declaration, types_of
 
 
 class Kernel(NamedTuple):
-    """A body and the numba types of its arguments."""
+    """A body, the numba types of its arguments, and what `Footprint` reads; None of what no row may name."""
 
     body: Callable[..., Any]
     types: tuple[Any, ...]
+    declared: dict[str, Any] | None
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -19,28 +23,42 @@ ENTRIES: dict[str, Kernel] = {}
 Declaration = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def kernel(*types: Any) -> Declaration:
+def kernel(
+    words: ModuleType | Sequence[ModuleType] = (), divides: Iterable[str | Along] = (), requires: str = ""
+) -> Declaration:
     """Declare what a row can name, under the function's name.
 
-    Args:
-        types: of its arguments, which are the words of the row in order: FLOATS, INTS and BYTES are addresses, INT
-            and REAL numbers.
+    Its arguments, which are the words of the row in order, are annotated: see `kernels.arguments`. The body returns a
+    status of `native.words`, DONE if it did its work.
 
-    The body returns a status of `native.words`, DONE if it did its work.
+    Args:
+        words: modules of `runtime.words` whose numbers and functions the expressions use.
+        divides: the dimensions along which rows divide among threads, the preferred one first: arguments, words of a
+            table as `table[WORD]`, or `Along`.
+        requires: calls that raise `OutOfBounds` where a row is not to be written, with commas between them.
     """
-    return _into(KERNELS, types)
+
+    modules = (words,) if isinstance(words, ModuleType) else tuple(words)
+
+    def note(body: Callable[..., Any]) -> Callable[..., Any]:
+        return _into(KERNELS, Kernel(body, types_of(body), declaration(body, modules, divides, requires)))
+
+    return note
+
+
+def inner_kernel(*types: Any) -> Declaration:
+    """Declare what only other kernels write rows of, with addresses that those have got: nobody looks at them."""
+    return lambda body: _into(KERNELS, Kernel(body, types, None))
 
 
 def entry(*types: Any) -> Declaration:
     """Declare what Python calls with these arguments; it returns an int64."""
-    return _into(ENTRIES, types)
+    return lambda body: _into(ENTRIES, Kernel(body, types, None))
 
 
-def _into(table: dict[str, Kernel], types: tuple[Any, ...]) -> Declaration:
-    def note(body: Callable[..., Any]) -> Callable[..., Any]:
-        if body.__name__ in KERNELS or body.__name__ in ENTRIES:
-            raise ValueError(f"two kernels are named {body.__name__!r}")
-        table[body.__name__] = Kernel(body, types)
-        return body
-
-    return note
+def _into(table: dict[str, Kernel], declared: Kernel) -> Callable[..., Any]:
+    name = declared.body.__name__
+    if name in KERNELS or name in ENTRIES:
+        raise ValueError(f"two kernels are named {name!r}")
+    table[name] = declared
+    return declared.body

@@ -1,4 +1,4 @@
-"""Rows of tapes, divided into blocks as their kernels declare (`runtime.reach.divide`)."""
+"""Rows of tapes, divided into blocks as their kernels declare (`runtime.division`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.runtime.division import Division
+from workbench.runtime.footprint import FLOAT, FOOTPRINTS, footprint_of
 from workbench.runtime.native.tape import Pointer, pointer
-from workbench.runtime.reach.declare import FLOAT
-from workbench.runtime.reach.divide import DIVISIONS, OWN, Division
-from workbench.runtime.reach.table import reach_of
 
 Memory = Callable[[Any], Any]
 LINE = 64  # bytes; memory for temporaries begins at a cache line
@@ -25,7 +24,8 @@ def blocks_of(kernel: str, arguments: Sequence[Any], most: int, threads: int) ->
     Args:
         threads: that share them. Of several dimensions one is chosen that leaves them about as much to do.
     """
-    ways = [d for d in DIVISIONS.get(kernel, ()) if len(d.borders(arguments, most, threads)) > _ONE_BLOCK]
+    divisions = FOOTPRINTS[kernel].divisions if kernel in FOOTPRINTS else []
+    ways = [d for d in divisions if len(d.borders(arguments, most, threads)) > _ONE_BLOCK]
     if not ways:
         return None
     evenest = min(ways, key=lambda d: _unevenness(d.borders(arguments, most, threads), threads))
@@ -62,10 +62,10 @@ def with_own_memory(kernel: str, arguments: Sequence[Any], memory: Memory) -> tu
     Args:
         memory: `memory(floats)` gives float32 nobody else uses.
     """
-    words, own = list(arguments), OWN.get(kernel, ())
-    for at, _, end in reach_of(kernel).touched(*arguments):
+    words, footprint = list(arguments), footprint_of(kernel)
+    for at, _, end in footprint.touched(*arguments):
         given = words[at]
-        if at in own and given is not None:
+        if at in footprint.own and given is not None:
             own_memory = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
             words[at] = own_memory._replace(when=given.when) if type(given) is Pointer else own_memory
     return tuple(words)

@@ -21,34 +21,34 @@ from typing import Any, cast
 
 from workbench.framework.rows.kernel import RowKernel, all_kernels
 from workbench.runtime.native.elf import Image, joined, link
-from workbench.runtime.native.image import write_image
-from workbench.runtime.native.source import GROUPS, MODULES
+from workbench.runtime.native.image import Described, write_image
+from workbench.runtime.native.source import modules
 
 PREFIX = "kernel."
 ROW = "row"  # as in `kernels.intrinsics`
 _MOST = 8  # processes
 
 
-def build(processes: int = _MOST) -> tuple[Image, dict[str, str]]:
-    """The image of all kernels, compiled for this processor, and the arguments of each as `write_image` takes them.
+def build(processes: int = _MOST) -> tuple[Image, Described]:
+    """The image of all kernels, compiled for this processor, and what `write_image` is told of each.
 
     Args:
-        processes: at most so many, no more than there are processors; the others import `MODULES` anew.
+        processes: at most so many, no more than there are processors; the others import all kernels anew.
     """
     count = min(len(os.sched_getaffinity(0)), processes)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
         others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
-        letters = compile_part(Path(folder), 0)
+        described = compile_part(Path(folder), 0)
         failed = [other for other in others if other.wait()]
         if failed:
             raise SystemExit("a process that compiled kernels failed")
         parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
-    return joined([link(part) for part in parts]), letters
+    return joined([link(part) for part in parts]), described
 
 
-def compile_part(folder: Path, number: int) -> dict[str, str]:
-    """Compile what no other process has begun with, into an object file; the arguments of all kernels."""
+def compile_part(folder: Path, number: int) -> Described:
+    """Compile what no other process has begun with, into an object file; what is known of all kernels."""
     import llvmlite.binding as llvm
     from llvmlite import ir
 
@@ -56,10 +56,10 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     from workbench.runtime.kernels.rows.generator import write_kernel
 
     _without_optimisers()
-    for name in MODULES:
+    for name in modules():
         import_module(f"workbench.runtime.kernels.{name}")
     rows = row_kernels()
-    turns = [*_by_group(KERNELS | ENTRIES), *_by_program(rows)]
+    turns = [*_by_module(KERNELS | ENTRIES), *_by_program(rows)]
     libraries: dict[Any, None] = {}
     wrappers, written = [""], ir.Module()
     for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
@@ -76,8 +76,12 @@ def compile_part(folder: Path, number: int) -> dict[str, str]:
     module.link_in(llvm.parse_assembly(str(written)))
     _optimise(module)
     (folder / f"part-{number}").write_bytes(_machine().emit_object(module))
-    letters = {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()}
-    return letters | {name: kernel.letters for name, kernel in rows.items()}
+    described = Described(
+        {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()},
+        {name: declared.declared for name, declared in KERNELS.items() if declared.declared is not None},
+    )
+    described.arguments.update((name, kernel.letters) for name, kernel in rows.items())
+    return described
 
 
 def row_kernels() -> dict[str, RowKernel]:
@@ -93,13 +97,13 @@ def _by_program(rows: dict[str, RowKernel]) -> list[list[str]]:
     return [list(same) for _, same in groupby(names, key=lambda name: rows[name].program.name)]
 
 
-def _by_group(declared: dict[str, Any]) -> list[list[str]]:
-    """The names of what is declared, by group; those of other modules are in the first."""
-    groups: list[list[str]] = [[] for _ in GROUPS]
-    number = {f"workbench.runtime.kernels.{name}": n for n, group in enumerate(GROUPS) for name in group}
+def _by_module(declared: dict[str, Any]) -> list[list[str]]:
+    """The names of what is declared, by module, in the order of modules; what lies elsewhere comes first."""
+    order = {f"workbench.runtime.kernels.{name}": number for number, name in enumerate(modules(), 1)}
+    parts: list[list[str]] = [[] for _ in range(len(order) + 1)]
     for name, entry in declared.items():
-        groups[number.get(entry.body.__module__, 0)].append(name)
-    return groups
+        parts[order.get(entry.body.__module__, 0)].append(name)
+    return parts
 
 
 def _without_optimisers() -> None:

@@ -10,9 +10,10 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.errors import Unavailable
+from workbench.runtime.footprint import note
 from workbench.runtime.native.elf import Image
 
 _MAGIC = b"workbench image 1\n"
@@ -20,19 +21,28 @@ _DIGEST = hashlib.sha256
 _START = len(_MAGIC) + _DIGEST().digest_size
 
 
-def write_image(path: str | os.PathLike[str], image: Image, arguments: dict[str, str]) -> None:
-    """Write an image so that nobody ever sees half of it.
+class Described(NamedTuple):
+    """What is known of kernels beside their code.
 
-    Args:
+    Attributes:
         arguments: of every kernel, a letter each: i an address or a whole number, f a number, * any number of words.
+        declared: what `Footprint` reads, of every kernel that rows may name.
     """
+
+    arguments: dict[str, str]
+    declared: dict[str, Any]
+
+
+def write_image(path: str | os.PathLike[str], image: Image, described: Described) -> None:
+    """Write an image so that nobody ever sees half of it."""
     header = json.dumps(
         {
             "code": image.code,
             "symbols": image.symbols,
             "rebased": image.rebased,
             "outside": image.outside,
-            "arguments": arguments,
+            "arguments": described.arguments,
+            "declared": described.declared,
         }
     ).encode()
     path = Path(path)
@@ -64,7 +74,7 @@ class Kernels:
         path: of an image.
 
     Attributes:
-        addresses, arguments: of every kernel, by name; the latter as in `write_image`.
+        addresses, arguments: of every kernel, by name; the latter as in `Described`.
 
     Raises:
         Damaged: the file is no image, or not whole. Unavailable: the system does not let data become code.
@@ -76,6 +86,7 @@ class Kernels:
         self._memory[:] = content
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # for good: threads may be in it when Python ends
         self.arguments: dict[str, str] = header["arguments"]
+        note(header["declared"])
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self._point(header)
         self._make_executable(header["code"])

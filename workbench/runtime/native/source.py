@@ -1,26 +1,25 @@
-"""Which files make up the kernels, and what an image is compiled from."""
+"""Which files make up the kernels, and what an image is compiled from: they are found by where they lie."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-GROUPS = (
-    ("conv.columns", "conv.convolutions", "conv.convolution_samples", "conv.winograd"),
-    ("index.labels", "index.rows", "math.sums"),
-    ("conv.convolution_tiles",),
-    ("conv.pooling", "tensor.transposes"),
-    ("math.vector", "math.whole"),
-    ("tape.interpreter", "tape.stamps", "tape.whole_step", "tape.loops", "tape.exchange"),
-    ("math.small_products", "math.products", "loss.attention"),
-    ("random.streams", "random.normal"),
-)
-"""The modules of `runtime.kernels` that declare kernels. Those of a group call the same functions; long ones first."""
+_DECLARES = re.compile(r"^from workbench\.runtime\.kernels\.registry import", re.MULTILINE)
+_FOOTPRINTS = ("footprint.py", "division.py")  # say what is kept of declarations
 
-MODULES = tuple(module for group in GROUPS for module in group)
+
+@cache
+def modules() -> tuple[str, ...]:
+    """The modules of `runtime.kernels` that declare kernels; the longest first, for these are begun with first."""
+    root = Path(__file__).resolve().parent.parent / "kernels"
+    files = [(path, path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py"))]
+    own = sorted(((path, text) for path, text in files if _DECLARES.search(text)), key=lambda one: -len(one[1]))
+    return tuple(".".join(path.relative_to(root).with_suffix("").parts) for path, _ in own)
 
 
 @cache
@@ -28,7 +27,8 @@ def fingerprint() -> str:
     """Differs whenever another image would be made: kernels, compiler, processor."""
     digest = hashlib.sha256()
     root = Path(__file__).resolve().parent.parent
-    for path in sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).rglob("*.py")):
+    files = sorted(path for folder in ("kernels", "native", "words") for path in (root / folder).rglob("*.py"))
+    for path in [*files, *(root / name for name in _FOOTPRINTS)]:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for name, text in _row_programs(root.parent):
         digest.update(name.encode() + b"\0" + text)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from workbench.runtime.footprint import OutOfBounds, footprint_of
 from workbench.runtime.native.image import Kernels
-from workbench.runtime.reach.declare import OutOfReach
-from workbench.runtime.reach.table import reach_of
 from workbench.runtime.words.codes import ROW_LENGTH
 
 
@@ -78,16 +77,16 @@ class Tape:
         """Add a row.
 
         Whatever it points to is given as the array itself, as a `Pointer`, or as None where the kernel can do without:
-        what the kernel declares to touch (`runtime.reach`) has to lie inside.
+        what the kernel declares to touch (`runtime.footprint`) has to lie inside.
 
         Args:
             arguments: pointers and numbers in the order the kernel declares them.
 
         Raises:
-            OutOfReach: the kernel would touch what lies outside. TypeError: an address that comes from nowhere.
+            OutOfBounds: the kernel would touch what lies outside. TypeError: an address that comes from nowhere.
         """
         words = list(arguments)
-        for index, first, end in reach_of(kernel).touched(*arguments):
+        for index, first, end in footprint_of(kernel).touched(*arguments):
             words[index] = _pointed(kernel, index, arguments[index], first, end)
         letters = self.kernels.arguments[kernel]
         if letters != "*":
@@ -164,7 +163,7 @@ def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
         raise TypeError(f"argument {index} of kernel {kernel!r} points to memory; expected an array, got {given!r}")
     at, begin, stop, when = given
     if first < end and (at + first < begin or at + end > stop):
-        raise OutOfReach(
+        raise OutOfBounds(
             f"kernel {kernel!r} would touch the bytes {at - begin + first} to {at - begin + end} of argument {index}, "
             f"which has {stop - begin}"
         )
@@ -193,8 +192,8 @@ def pointer(array_: np.ndarray) -> Pointer:
         return Pointer(at, at, at + array_.nbytes)
     begin = end = at
     for size, stride in zip(array_.shape, array_.strides, strict=True):
-        reach = (size - 1) * stride
-        begin, end = begin + min(reach, 0), end + max(reach, 0)
+        distance = (size - 1) * stride
+        begin, end = begin + min(distance, 0), end + max(distance, 0)
     return Pointer(at, begin, end + array_.itemsize)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from workbench.runtime.footprint import WORD, Touched
+
 # What a kernel, or the interpreter, returns
 DONE = 0
 PAUSED = 1  # a good moment to look at signals; go on behind this row
@@ -34,3 +38,13 @@ CONTROL_WORDS = 8
 # The mailbox a waiting thread looks into
 GO, STATE, FINISHED, LAST, MAILBOX_CONTROL = 0, 1, 8, 9, 10  # the last three on a cache line of their own
 MAILBOX_WORDS = 16
+
+
+def block_touched(flag: Any, control: Any) -> tuple[Touched, ...]:
+    """What a row that one of several threads runs touches; the row inside it is looked at like any other."""
+    return (0, 0, WORD * (BLOCK_TAKEN + 1)), (1, 0, WORD * CONTROL_WORDS)
+
+
+def unless_touched(flag: Any, control: Any) -> tuple[Touched, ...]:
+    """The same of a row that depends on a flag."""
+    return (0, 0, WORD), (1, 0, WORD * CONTROL_WORDS)

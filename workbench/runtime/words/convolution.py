@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from workbench.runtime.footprint import FLOAT, require_inside
+
 # A convolution
 (
     SAMPLES, GROUPS,
@@ -37,3 +41,126 @@ DOWN, LEFTWARDS, SUMS, SUMS_ROW = range(9, 13)
 # … and of unfolding
 SIZES, PIXELS_OF, UNFOLDED, START, END_ROW = range(2, 7)
 ROW_WORDS = 13
+
+
+# What kernels touch; sizes are those of a table. All in bytes.
+
+LANES = 16  # floats of a register
+REGISTER = FLOAT * LANES
+
+
+def sample_bytes(size: Any) -> int:
+    """Of a sample that goes in."""
+    return FLOAT * int(size[GROUPS] * size[PLANES] * size[HEIGHT] * size[WIDTH])
+
+
+def plane_bytes(size: Any) -> int:
+    """Of an output channel of a sample."""
+    return FLOAT * int(size[OUT_HEIGHT] * size[OUT_WIDTH])
+
+
+def result_bytes(size: Any) -> int:
+    """Of what a sample becomes."""
+    return int(size[GROUPS] * size[KERNELS]) * plane_bytes(size)
+
+
+def filter_bytes(size: Any) -> int:
+    """Of the filter."""
+    return FLOAT * int(size[GROUPS] * size[KERNELS] * size[TAPS])
+
+
+def strided_filter_bytes(size: Any, weights: Any) -> int:
+    """Of a filter with the distances of the table, as far as it is packed."""
+    require_inside("a weight of a convolution", int(weights.min(initial=0)) >= 0)
+    most = (size[GROUPS] - 1) * size[FILTER_GROUP] + (size[KERNELS] - 1) * size[FILTER_ROW] + weights.max(initial=0)
+    return FLOAT * (int(most) + 1)
+
+
+def parts_bytes(size: Any, parts: Any) -> int:
+    """Of the table of parts, whose output channels are there."""
+    of = parts.reshape(-1, PART_WORDS)
+    first, count, width = of[:, PART_FIRST], of[:, PART_COUNT], of[:, PART_WIDTH]
+    inside = (first >= 0).all() and (first + count <= size[KERNELS]).all() and (count <= width).all()
+    require_inside("a part of a convolution", bool(inside), len(of) == size[PARTS])
+    return int(parts.nbytes)
+
+
+def packed_bytes(size: Any, parts: Any) -> int:
+    """Of a filter that is packed by parts."""
+    return FLOAT * int(size[GROUPS] * size[TAPS] * parts.reshape(-1, PART_WORDS)[:, PART_WIDTH].sum())
+
+
+def tiles_extent(size: Any, positions: Any, taps: Any, plane: int) -> tuple[int, int]:
+    """What micro-kernels read of an image with its border.
+
+    Args:
+        plane: bytes of what they write to.
+    """
+    at, of = positions.reshape(-1, POSITION_WORDS), taps.reshape(-1, TAP_WORDS)
+    used = (at[:, FIRST_TAP] < at[:, END_TAP]) & (at[:, FIRST_TAP] >= 0)
+    require_inside(
+        "a position of a convolution",
+        len(at) == size[POSITIONS],
+        bool((at[:, END_TAP] <= len(of)).all()),
+        bool(((of[:, WEIGHT] >= 0) & (of[:, WEIGHT] < FLOAT * size[TAPS])).all()),
+        bool((at[:, TARGET] >= 0).all()),
+    )
+    target = int((at[:, TARGET] + FLOAT * at[:, PIXELS]).max(initial=0))
+    require_inside("a pixel of a convolution", target <= plane)
+    if not used.any():
+        return 0, _bordered(size)
+    places, ahead = at[used, PLACE], of[:, AHEAD]
+    first, end = int(places.min() + ahead.min()), int(places.max() + ahead.max()) + REGISTER
+    return min(first, 0), max(end, _bordered(size))
+
+
+def require_lanes_of_samples(size: Any) -> None:
+    """Of a convolution whose sizes count sixteen floats to a pixel."""
+    pixels, plane = int(size[HEIGHT] * size[WIDTH]) // LANES, plane_bytes(size) // FLOAT
+    require_inside("a sample of a convolution", min(pixels, plane, int(size[SAMPLES])) >= LANES)
+
+
+def lane_sums_bytes(size: Any, parts: Any) -> int:
+    """Of the sums of sixteen samples, of the output channels of a part."""
+    return LANES * int(parts.reshape(-1, PART_WORDS)[:, PART_COUNT].max(initial=0)) * plane_bytes(size)
+
+
+def lines_extent(size: Any, lines: Any) -> tuple[int, int]:
+    """What the gradient of a filter reads of an image with its border."""
+    down = size[COLUMNS] * size[STRIDE_HEIGHT] * (size[OUT_HEIGHT] - 1)
+    right = size[STRIDE_WIDTH] * (size[OUT_WIDTH] - 1) + size[KERNEL_WIDTH]
+    end = int(lines.max(initial=0) + FLOAT * (down + right))
+    return min(int(lines.min(initial=0)), 0), max(end, _bordered(size))
+
+
+def turned_plane_bytes(size: Any) -> int:
+    """Of an output channel whose pixels are turned, register by register."""
+    return REGISTER * LANES * -(-plane_bytes(size) // REGISTER)
+
+
+def filter_sums_bytes(size: Any, lanes: int) -> int:
+    """Sixteen numbers for every one of a filter's gradient; of every sixteen kernels one where they are the lanes."""
+    blocks = -(-int(size[KERNELS]) // lanes)
+    return REGISTER * int(size[GROUPS] * blocks * size[KERNEL_WIDTH] * size[LINES])
+
+
+def unfolded_bytes(size: Any, unfolding: int) -> int:
+    """Of the images of a group. Those that are their columns themselves have as many pixels as the output."""
+    if unfolding:
+        return FLOAT * int(size[PLANES] * size[HEIGHT] * size[WIDTH])
+    return int(size[TAPS]) * plane_bytes(size)
+
+
+def columns_bytes(size: Any, unfolding: int) -> int:
+    """Of the windows that are unfolded at once."""
+    block = min(int(size[BLOCK]), int(size[OUT_HEIGHT]))
+    return FLOAT * int(size[TAPS] * block * size[OUT_WIDTH]) if unfolding else 0
+
+
+def windows_of_plane_bytes(size: Any) -> int:
+    """Of the columns of a channel, of all samples."""
+    return int(size[SAMPLES] * size[KERNEL_HEIGHT] * size[KERNEL_WIDTH]) * plane_bytes(size)
+
+
+def _bordered(size: Any) -> int:
+    return FLOAT * int(size[PLANES] * size[ROWS] * size[COLUMNS] + LANES)

@@ -7,6 +7,11 @@ only what is needed later is stored. Long functions run over a whole block each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.runtime.footprint import FLOAT, OutOfBounds, Touched
+
 SHORT = {
     "negative": 1, "absolute": 1, "square": 1, "sqrt": 1, "reciprocal": 1, "floor": 1, "ceil": 1, "trunc": 1,
     "rint": 1, "sign": 1, "logical_not": 1, "isnan": 1, "isinf": 1, "isfinite": 1,
@@ -57,3 +62,69 @@ WHOLE = -1  # the mask of a block that does not repeat
 TOTAL, BLOCK, LEAVES, CODE_WORDS, STORES, SLOTS = range(2, 8)
 HEAD_WORDS = 8
 LEAF_WORDS = 13  # kind, slot, buffer, floats to fill, address, 4 sizes, 4 strides; in elements, bytes for TRUTHS
+
+
+_BUFFER, _FILLED, _ADDRESS, _SIZES, _STRIDES = 2, 3, 4, 5, 9  # of a leaf
+_HEAD = HEAD_WORDS - 2  # words of a row before the slots; kernel and length come first
+
+
+def vector_touched(*words: Any) -> Sequence[Touched]:
+    """What a row touches: its slots, leaves, instructions and stores, read as the kernel reads them."""
+    total, block, leaves, code, stores, slots = words[:_HEAD]
+    touched: list[Touched] = []
+    at = _HEAD
+    for place in range(at, at + SLOT_WORDS * slots, SLOT_WORDS):
+        mask = words[place + 1]
+        if words[place] is None:  # a leaf says where it is
+            touched.append((place, 0, 0))
+        else:
+            touched.append((place, 0, FLOAT * block if mask == WHOLE else mask + 1))
+    at += SLOT_WORDS * slots
+    for place in range(at, at + LEAF_WORDS * leaves, LEAF_WORDS):
+        _note_leaf(words, place, total, block, touched)
+    at += LEAF_WORDS * leaves
+    _note_sums(words, at, at + code, touched)
+    at += code
+    for place in range(at, at + LEAF_WORDS * stores, LEAF_WORDS):
+        touched += [(place + _BUFFER, 0, 0), (place + _ADDRESS, *_span_of_leaf(words, place, total))]
+    if at + LEAF_WORDS * stores != len(words):
+        raise OutOfBounds(f"vector code of {at + LEAF_WORDS * stores} words, got {len(words)}")
+    return touched
+
+
+def _note_leaf(words: Sequence[Any], at: int, total: int, block: int, touched: list[Touched]) -> None:
+    kind = words[at]
+    filled = words[at + _FILLED] if kind in (SCALAR, TILED) else 0 if kind == ADVANCES else block
+    touched.append((at + _BUFFER, 0, FLOAT * filled))
+    touched.append((at + _ADDRESS, *_span_of_leaf(words, at, total)))
+
+
+def _span_of_leaf(words: Sequence[Any], at: int, total: int) -> tuple[int, int]:
+    """The bytes of the array of a leaf or a store."""
+    kind = words[at]
+    if kind == ADVANCES:
+        return 0, FLOAT * total
+    if kind == SCALAR:
+        return 0, FLOAT
+    if kind == TILED:
+        return 0, FLOAT * words[at + _STRIDES - 1]
+    if kind not in (GATHERED, TRUTHS):
+        raise OutOfBounds(f"vector code has no leaf of kind {kind}")
+    first, last, count, item = 0, 0, 1, FLOAT if kind == GATHERED else 1
+    for size, stride in zip(words[at + _SIZES : at + _STRIDES], words[at + _STRIDES : at + LEAF_WORDS], strict=True):
+        distance, count = (size - 1) * stride, count * size
+        if distance < 0:
+            first += distance
+        else:
+            last += distance
+    if count != total:
+        raise OutOfBounds(f"vector code of {total} elements reads an array as {count}")
+    return item * first, item * (last + 1)
+
+
+def _note_sums(words: Sequence[Any], at: int, end: int, touched: list[Touched]) -> None:
+    """Where rows are added up."""
+    while at < end:
+        if words[at] == COLUMN_SUM:
+            touched.append((at + 2, 0, FLOAT * words[at + 4]))
+        at += words[at + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LINE = 16  # floats of a cache line
+AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
 DEPTH = 96  # terms that are added up in registers, one after the other; turned rows of so many stay near
 TILE, TALL = 8, 24  # rows at which a block may begin; fewer in a block do not pay for its copy of the right side
 PANEL = 64  # columns of the right side that are copied together: with DEPTH, a part of the second cache

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from workbench.runtime.footprint import FLOAT, WORD, OutOfBounds, Touched
+from workbench.runtime.words.codes import CONTROL_WORDS
+
 SLOTS = 16
 """How far one process gets while another one waits for its core: of 8, 16 and 32 more is quicker where cores are shared
 (25 MiB with 2 processes beside others: 10-36 ms, 9-16 ms, 12-21 ms), at the cost of memory that is touched."""
@@ -54,3 +59,19 @@ LENGTH, STEP, ROOM = 4, 5, 6  # elements of a piece, elements of a round, bytes 
 BEFORE = 7  # rounds that have been posted, and not taken, when it begins
 PIECES, OUTS, TERMS = 8, 9, 10  # how many there are
 SUM_WORDS = 11
+
+
+def sum_touched(*words: Any) -> list[Touched]:
+    """What a row touches here; what lies in the window is at addresses that the state holds."""
+    arrays, terms = words[PIECES] + words[OUTS], words[TERMS]
+    if len(words) != SUM_WORDS + arrays + 2 * terms or words[LABEL_SIZE] > LABEL_BYTES:
+        raise OutOfBounds(f"a sum over processes of {SUM_WORDS + arrays + 2 * terms} words, got {len(words)}")
+    room, most = words[ROOM], max(words[SUM_WORDS + arrays + 1 :: 2], default=0) + 1
+    if FLOAT * words[STEP] > room or room * max(words[PIECES], most) > SLOT_BYTES:
+        raise OutOfBounds("a sum over processes leaves its slots")
+    fixed: list[Touched] = [
+        (STATE, 0, WORD * SEGMENTS),
+        (CONTROL, 0, WORD * CONTROL_WORDS),
+        (LABEL, 0, words[LABEL_SIZE]),
+    ]
+    return fixed + [(SUM_WORDS + number, 0, FLOAT * words[LENGTH]) for number in range(arrays)]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from workbench.runtime.footprint import FLOAT, require_inside
+from workbench.runtime.words import convolution as table
+
 TILES = 64  # of a block, 2 x 2 outputs each
 ELEMENTS = 16  # of a tile and of a filter that are transformed
 ROWS = 4  # output channels of the micro-kernel
@@ -35,3 +40,43 @@ def room_bytes(channels: int) -> int:
 def packed_bytes(channels: int, kernels: int) -> int:
     """Of a filter that is packed."""
     return kernels // ROWS * ELEMENTS * (4 * ROWS * channels + APART)
+
+
+# What kernels touch, as tables of `words.convolution` say
+
+TAPS = 9
+
+
+def require_weights(size: Any) -> None:
+    """Weights of a channel lie in the order of taps, or the other way round."""
+    first, step = int(size[table.FIRST_WEIGHT]), int(size[table.WEIGHT_STEP])
+    require_inside("a weight of a convolution", (first, step) in ((0, 1), (TAPS - 1, -1)))
+
+
+def require_fours(size: Any) -> None:
+    """Output channels are there by fours."""
+    require_inside("an output channel of a convolution", size[table.KERNELS] % ROWS == 0)
+
+
+def samples_of_block(size: Any) -> int:
+    """With fewer samples there would be no tiles for some lanes."""
+    return -(-TILES // (-(-int(size[table.OUT_HEIGHT]) // 2) * -(-int(size[table.OUT_WIDTH]) // 2)))
+
+
+def require_in_block(channels: int, positions: Any, taps: Any) -> None:
+    """Positions and taps of the micro-kernel lie in the memory for a block."""
+    positions, taps = positions.reshape(-1, table.POSITION_WORDS), taps.reshape(-1, table.TAP_WORDS)
+    register = table.REGISTER
+    require_inside(
+        "a position of a convolution",
+        len(positions) == TILES // table.LANES,
+        len(taps) == channels,
+        bool((positions[:, table.FIRST_TAP] >= 0).all() and (positions[:, table.END_TAP] <= channels).all()),
+        bool((positions[:, table.PIXELS] <= table.LANES).all()),
+        *(
+            bool((at >= 0).all() and (at + register <= (FLOAT * TILES)).all())
+            for at in (positions[:, table.PLACE], positions[:, table.TARGET])
+        ),
+        bool((taps[:, table.AHEAD] >= 0).all() and (taps[:, table.AHEAD] < (FLOAT * TILES) * channels).all()),
+        bool((taps[:, table.WEIGHT] >= 0).all() and (taps[:, table.WEIGHT] < FLOAT * channels).all()),
+    )

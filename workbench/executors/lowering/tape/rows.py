@@ -17,7 +17,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.framework.rows.recording import Per
-from workbench.runtime.reach.rows import row_kernel
+from workbench.runtime.row_kernels import row_kernel
 
 Arrays = Sequence[Any]
 Place = tuple[str, tuple[Any, Any, Any, Any]]

@@ -16,8 +16,8 @@ import numpy as np
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
 from workbench.executors.planning.sizes.size import overlap
 from workbench.framework.expr.lowered import ExprStep, Lowered
+from workbench.runtime.division import borders
 from workbench.runtime.native.tape import Pointer, Tape, pointer
-from workbench.runtime.reach.divide import borders
 from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
 
 BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.runtime.footprint import FLOAT
 from workbench.runtime.native.tape import Pointer, Tape, pointer
-from workbench.runtime.reach.declare import FLOAT
 from workbench.runtime.words.opcodes import (
     ADVANCES,
     CASE,

@@ -23,9 +23,9 @@ from workbench.framework.expr.lowered import Lowered, Unlowerable
 from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.sum_row import SumRow
+from workbench.runtime.footprint import OutOfBounds
 from workbench.runtime.native.blas import sgemm_address
 from workbench.runtime.native.tape import Tape
-from workbench.runtime.reach.declare import OutOfReach
 from workbench.runtime.words.window import SLOTS
 
 LOOK_UP = 2e-3  # estimated seconds between moments at which Ctrl-C is answered
@@ -132,7 +132,7 @@ class TapeWriter:
         self._own, self._may_grow = False, self._grows(rule)
         try:
             rule(self, row)
-        except (Unsuitable, OutOfReach, Unlowerable):
+        except (Unsuitable, OutOfBounds, Unlowerable):
             self._restore(before)
             return False
         if raised or not self.joined or self._vector is None:

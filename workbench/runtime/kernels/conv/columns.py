@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Address, Ints
 from workbench.runtime.kernels.conv.convolutions import group_bytes
 from workbench.runtime.kernels.conv.tiles import accumulate, clear, move
-from workbench.runtime.kernels.intrinsics import INT, INTS, ROW, address_of, call_row, floats, function, ints, sgemm
-from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.intrinsics import ROW, address_of, call_row, floats, function, ints, sgemm
+from workbench.runtime.kernels.registry import inner_kernel, kernel
+from workbench.runtime.words import convolution as convolution_words
 from workbench.runtime.words.convolution import (
     BLOCK,
     DILATION_HEIGHT,
@@ -31,8 +33,7 @@ from workbench.runtime.words.convolution import (
     UNFOLDED,
     WIDTH,
 )
-
-AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
+from workbench.runtime.words.product import AS_IT_IS, FLIPPED
 
 
 @function
@@ -79,7 +80,7 @@ def column_range(size, j):
     return min(first_inside(offset, size[STRIDE_WIDTH]), end), end, offset
 
 
-@kernel(ROW)
+@inner_kernel(ROW)
 def unfold(row):
     """The windows of output rows of a group's planes, as [taps, output rows, output width]."""
     size, line, count = ints(row[SIZES]), row[UNFOLDED], ints(row[SIZES])[OUT_WIDTH]
@@ -98,7 +99,7 @@ def unfold(row):
     return 0
 
 
-@kernel(ROW)
+@inner_kernel(ROW)
 def fold(row):
     """Add what `unfold` would have put there to where it comes from."""
     size, line = ints(row[SIZES]), row[UNFOLDED]
@@ -122,8 +123,15 @@ def row_inside(size, i, h):
     return at if at < size[HEIGHT] else -1
 
 
-@kernel(INTS, INT, INT, INT)
-def unfold_samples(size, x, columns, sample):
+@kernel(words=convolution_words, divides=("size[PLANES]",))
+def unfold_samples(
+    size: Ints("SIZE_WORDS"),
+    x: Address(
+        ("size[PLANES]", "4 * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
+        ("size[HEIGHT] * size[WIDTH]", 4),
+    ),
+    columns: Address("size[PLANES]", "windows_of_plane_bytes(size)", item=1), sample,
+):  # fmt: skip
     """The windows of planes of all samples, as [taps, samples, output height, output width].
 
     sample: bytes from one to the next. Lines are short: calls for each would take longer than what they move.
@@ -149,8 +157,15 @@ def unfold_samples(size, x, columns, sample):
     return 0
 
 
-@kernel(INTS, INT, INT, INT)
-def fold_samples(size, x, columns, sample):
+@kernel(words=convolution_words, divides=("size[PLANES]",))
+def fold_samples(
+    size: Ints("SIZE_WORDS"),
+    x: Address(
+        ("size[PLANES]", "4 * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
+        ("size[HEIGHT] * size[WIDTH]", 4),
+    ),
+    columns: Address("size[PLANES]", "windows_of_plane_bytes(size)", item=1), sample,
+):  # fmt: skip
     """Add up in images what `unfold_samples` would have put there."""
     entries, count, stride = floats(columns), size[OUT_WIDTH], size[STRIDE_WIDTH]
     line = 0
@@ -184,8 +199,17 @@ def describe_block(size, pixels, row, start):
     return (row[END_ROW] - start) * size[OUT_WIDTH]
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
-def convolve_columns(size, blas, x, w, out, unfolding, unfolded, row):
+@kernel(words=convolution_words, divides=("size[SAMPLES]",))
+def convolve_columns(
+    size: Ints("SIZE_WORDS"), blas,
+    x: Address(
+        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
+        ("unfolded_bytes(size, unfolding)", 1), item=1,
+    ),
+    w: Address("filter_bytes(size)", item=1),
+    out: Address("size[SAMPLES]", "result_bytes(size)", item=1), unfolding,
+    unfolded: Address(extent="columns_bytes(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """Any convolution.
 
     unfolding: the address of `unfold`, 0 if the images are the columns;
@@ -208,8 +232,17 @@ def convolve_columns(size, blas, x, w, out, unfolding, unfolded, row):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
-def filter_gradient_columns(size, blas, x, g, out, unfolding, unfolded, row):
+@kernel(words=convolution_words)
+def filter_gradient_columns(
+    size: Ints("SIZE_WORDS"), blas,
+    x: Address(
+        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
+        ("unfolded_bytes(size, unfolding)", 1), item=1,
+    ),
+    g: Address("size[SAMPLES]", "result_bytes(size)", item=1),
+    out: Address("filter_bytes(size)", item=1), unfolding,
+    unfolded: Address(extent="columns_bytes(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """The gradient of the filter of any convolution, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
     describe_unfolding(size, unfolded, row)
@@ -229,8 +262,17 @@ def filter_gradient_columns(size, blas, x, g, out, unfolding, unfolded, row):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INTS)
-def input_gradient_columns(size, blas, g, w, out, folding, unfolded, row):
+@kernel(words=convolution_words, divides=("size[SAMPLES]",))
+def input_gradient_columns(
+    size: Ints("SIZE_WORDS"), blas,
+    g: Address("size[SAMPLES]", "result_bytes(size)", item=1),
+    w: Address("filter_bytes(size)", item=1),
+    out: Address(
+        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
+        ("unfolded_bytes(size, folding)", 1), item=1,
+    ), folding,
+    unfolded: Address(extent="columns_bytes(size, folding)", own=True), row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """The gradient of the input of any convolution. folding: the address of `fold`, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
     describe_unfolding(size, unfolded, row)

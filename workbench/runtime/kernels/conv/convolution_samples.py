@@ -7,11 +7,13 @@ narrow; in return what goes in and what comes out is turned once. WIDTH, COLUMNS
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Address, Along, Ints
 from workbench.runtime.kernels.conv.convolutions import image_floats, place, plane_bytes
 from workbench.runtime.kernels.conv.tiles import clear
-from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, call_row, function, ints
+from workbench.runtime.kernels.intrinsics import address_of, call_row, function, ints
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import turn_block
+from workbench.runtime.words import convolution as convolution_words
 from workbench.runtime.words.convolution import (
     AT_POSITIONS,
     AT_TAPS,
@@ -83,8 +85,20 @@ def group_address(size, x, n, group):
     return x + (n * size[GROUPS] + group) * 4 * size[PLANES] * (size[HEIGHT] * size[WIDTH] // LANES)
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INT, INT, INT, INTS)
-def convolve_samples(size, x, packed, out, parts, positions, taps, image, turned, sums, row):
+@kernel(
+    words=convolution_words,
+    divides=(Along("size[SAMPLES]", unit=LANES),),
+    requires="require_lanes_of_samples(size)",
+)
+def convolve_samples(
+    size: Ints("SIZE_WORDS"), x: Address("size[SAMPLES]", "sample_bytes(size) // LANES", item=1),
+    packed: Address("packed_bytes(size, parts)", item=1),
+    out: Address("size[SAMPLES]", "result_bytes(size)", item=1), parts: Address("parts_bytes(size, parts)", item=1),
+    positions: Address("positions.nbytes", item=1), taps: Address("taps.nbytes", item=1),
+    image: Address(extent="tiles_extent(size, positions, taps, LANES * plane_bytes(size))", own=True),
+    turned: Address("size[PLANES]", "size[HEIGHT] * size[WIDTH] // LANES", item=64, own=True),
+    sums: Address("lane_sums_bytes(size, parts)", item=1, own=True), row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """A convolution by a filter that is packed, of at least sixteen samples.
 
     image: as in `convolve`; turned: [planes, height, width]; sums: of the channels of a part [output pixels, 16];

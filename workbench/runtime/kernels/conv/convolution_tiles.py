@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench.runtime.kernels.conv.tiles import channel_filter_tile, channel_tile, pixel_filter_tile, pixel_tile
 from workbench.runtime.kernels.intrinsics import ROW
-from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.kernels.registry import inner_kernel
 from workbench.runtime.words.convolution import (
     AT_LINES,
     AT_POSITIONS,
@@ -40,7 +40,7 @@ from workbench.runtime.words.convolution import (
 
 def _declare(name: str, body: Callable[..., Any]) -> None:
     body.__name__ = name
-    kernel(ROW)(body)
+    inner_kernel(ROW)(body)
 
 
 def _sums_pixels(rows: int, vectors: int) -> None:

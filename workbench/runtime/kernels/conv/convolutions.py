@@ -7,9 +7,11 @@ What the convolution is, and in which parts it is done, is told by tables, see `
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Address, Floats, Ints
 from workbench.runtime.kernels.conv.tiles import clear, interleave, move
-from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, address_of, call_row, floats, function, ints
+from workbench.runtime.kernels.intrinsics import address_of, call_row, floats, function, ints
 from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.words import convolution as convolution_words
 from workbench.runtime.words.convolution import (
     AT_LINES,
     AT_POSITIONS,
@@ -94,8 +96,12 @@ def plane_bytes(size):
     return 4 * size[OUT_HEIGHT] * size[OUT_WIDTH]
 
 
-@kernel(INTS, INT, INT, INTS, INT)
-def pack_filter(size, w_address, parts, weights, packed):
+@kernel(words=convolution_words)
+def pack_filter(
+    size: Ints("SIZE_WORDS"), w_address: Address("strided_filter_bytes(size, weights)", item=1),
+    parts: Address("parts_bytes(size, parts)", item=1), weights: Ints("size[TAPS]"),
+    packed: Address("packed_bytes(size, parts)", item=1),
+):  # fmt: skip
     """The filter part by part, each as [taps, lanes], zeros where it has fewer channels."""
     for g in range(size[GROUPS]):
         for p in range(size[PARTS]):
@@ -112,8 +118,15 @@ def pack_filter(size, w_address, parts, weights, packed):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INT, INTS)
-def convolve(size, x, packed, out, parts, positions, taps, image, row):
+@kernel(words=convolution_words, divides=("size[SAMPLES]",))
+def convolve(
+    size: Ints("SIZE_WORDS"), x: Address("size[SAMPLES]", "sample_bytes(size)", item=1),
+    packed: Address("packed_bytes(size, parts)", item=1),
+    out: Address("size[SAMPLES]", "result_bytes(size)", item=1), parts: Address("parts_bytes(size, parts)", item=1),
+    positions: Address("positions.nbytes", item=1), taps: Address("taps.nbytes", item=1),
+    image: Address(extent="tiles_extent(size, positions, taps, plane_bytes(size))", own=True),
+    row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """A convolution with strides of 1 along the width, by a filter that is packed.
 
     image: [planes, rows, columns] and sixteen floats; row: that of micro-kernels.
@@ -134,8 +147,15 @@ def convolve(size, x, packed, out, parts, positions, taps, image, row):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INT, INTS)
-def filter_gradient(size, x, g, parts, lines, image, across, sums, row):
+@kernel(words=convolution_words)
+def filter_gradient(
+    size: Ints("SIZE_WORDS"), x: Address("size[SAMPLES]", "sample_bytes(size)", item=1),
+    g: Address("size[SAMPLES]", "result_bytes(size)", item=1), parts: Address("parts_bytes(size, parts)", item=1),
+    lines: Address("size[LINES]", item=8), image: Address(extent="lines_extent(size, lines)", own=True),
+    across: Address("turned_plane_bytes(size)", item=1, own=True, optional=True),
+    sums: Address("filter_sums_bytes(size, 1 if across is None else LANES)", item=1),
+    row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """Sixteen parts, or channels, of every number of a filter's gradient.
 
     Lines are the rows of a kernel, one for every plane and row.
@@ -167,8 +187,11 @@ def filter_gradient(size, x, g, parts, lines, image, across, sums, row):
     return 0
 
 
-@kernel(INTS, FLOATS, FLOATS)
-def add_up_lanes(size, sums, out):
+@kernel(words=convolution_words)
+def add_up_lanes(
+    size: Ints("SIZE_WORDS"), sums: Floats(extent="filter_sums_bytes(size, 1)"),
+    out: Floats(extent="filter_bytes(size)"),
+):  # fmt: skip
     """Numbers of a filter's gradient from their sixteen parts."""
     row = LANES * size[KERNEL_WIDTH] * size[LINES]
     for r in range(size[GROUPS] * size[KERNELS]):
@@ -181,8 +204,11 @@ def add_up_lanes(size, sums, out):
     return 0
 
 
-@kernel(INTS, FLOATS, FLOATS)
-def take_lanes(size, sums, out):
+@kernel(words=convolution_words)
+def take_lanes(
+    size: Ints("SIZE_WORDS"), sums: Floats(extent="filter_sums_bytes(size, LANES)"),
+    out: Floats(extent="filter_bytes(size)"),
+):  # fmt: skip
     """Numbers of a filter's gradient whose lanes are channels."""
     row, kernels, taps = LANES * size[KERNEL_WIDTH] * size[LINES], size[KERNELS], size[TAPS]
     for group in range(size[GROUPS]):

@@ -5,6 +5,7 @@ Sixteen planes are treated at once, a strip of rows after the other; windows of 
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Address, Along, Ints
 from workbench.runtime.kernels.conv.pairs import max_of_groups, max_of_lines, share_to_groups, share_to_lines
 from workbench.runtime.kernels.conv.tiles import BYTES, clear
 from workbench.runtime.kernels.conv.windows import (
@@ -18,9 +19,10 @@ from workbench.runtime.kernels.conv.windows import (
     totals_of_windows,
     touching,
 )
-from workbench.runtime.kernels.intrinsics import INT, INTS, function
+from workbench.runtime.kernels.intrinsics import function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import WIDTH as LANES
+from workbench.runtime.words import pooling as pooling_words
 from workbench.runtime.words.pooling import (
     HEIGHT,
     OUT_HEIGHT,
@@ -53,8 +55,12 @@ def close_strip(size, results, p, start, end, out):
     put_back(results, plane, min(size[PLANES] - p, LANES), start * width, (end - start) * width, out + p * plane)
 
 
-@kernel(INTS, INT, INT, INT)
-def max_pool(size, x, out, memory):
+@kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
+def max_pool(
+    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Address("strip_bytes(size)", item=1, own=True),
+):  # fmt: skip
     """Maxima, NaN if there is one."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
@@ -64,8 +70,13 @@ def max_pool(size, x, out, memory):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT)
-def average_pool(size, x, factors, out, memory):
+@kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
+def average_pool(
+    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    factors: Address("size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Address("strip_bytes(size)", item=1, own=True),
+):  # fmt: skip
     """Averages; factors: what sums are multiplied by, per window."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
@@ -76,8 +87,13 @@ def average_pool(size, x, factors, out, memory):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT)
-def average_pool_grad(size, g, factors, out, memory):
+@kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
+def average_pool_grad(
+    size: Ints(extent="table_bytes(size)"), g: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    factors: Address("size[HEIGHT]", "size[WIDTH]"),
+    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Address("strip_bytes(size)", item=1, own=True),
+):  # fmt: skip
     """The gradient of averages: of every pixel, the sum of the shares of all windows that have it.
 
     size: as of pooling the other way round, where the windows of a pixel are a window.
@@ -91,8 +107,13 @@ def average_pool_grad(size, g, factors, out, memory):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT)
-def max_pool_grad(size, x, g, out, memory):
+@kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
+def max_pool_grad(
+    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    g: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    memory: Address("gradient_strip_bytes(size)", item=1, own=True),
+):  # fmt: skip
     """The gradient of a window goes to the first of its largest entries."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[HEIGHT], size[STRIP]):
@@ -128,8 +149,11 @@ def gradient_of_strip(size, x, g, p, start, end, out, memory):
 # Windows of 2 x 2 side by side
 
 
-@kernel(INTS, INT, INT)
-def max_pool_lines(size, x, out):
+@kernel(words=pooling_words, divides=("size[PLANES]",), requires="require_pairs(size)")
+def max_pool_lines(
+    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+):  # fmt: skip
     """`max_pool` line by line."""
     pitch = 4 * size[WIDTH]
     lines, planes = lines_at_once(size)
@@ -140,8 +164,12 @@ def max_pool_lines(size, x, out):
     return 0
 
 
-@kernel(INTS, INT, INT, INT)
-def max_pool_lines_grad(size, x, g, out):
+@kernel(words=pooling_words, divides=("size[PLANES]",), requires="require_pairs(size)")
+def max_pool_lines_grad(
+    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    g: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+):  # fmt: skip
     """`max_pool_grad` line by line."""
     pitch = 4 * size[WIDTH]
     lines, planes = lines_at_once(size)
@@ -154,8 +182,16 @@ def max_pool_lines_grad(size, x, g, out):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT)
-def max_pool_groups(size, table, groups, planes, x, out):
+@kernel(
+    words=pooling_words,
+    divides=(Along("size[PLANES]", unit="planes"),),
+    requires="require_groups(size, table, groups, planes)",
+)
+def max_pool_groups(
+    size: Ints(extent="table_bytes(size)"), table: Address("groups", "GROUP_WORDS", item=8), groups, planes,
+    x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+):  # fmt: skip
     """`max_pool` of groups of windows, which repeat after so many planes."""
     for _ in range(0, size[PLANES], planes):
         max_of_groups(x, 4 * size[WIDTH], out, table, groups)
@@ -164,8 +200,17 @@ def max_pool_groups(size, table, groups, planes, x, out):
     return 0
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT)
-def max_pool_groups_grad(size, table, groups, planes, x, g, out):
+@kernel(
+    words=pooling_words,
+    divides=(Along("size[PLANES]", unit="planes"),),
+    requires="require_groups(size, table, groups, planes)",
+)
+def max_pool_groups_grad(
+    size: Ints(extent="table_bytes(size)"), table: Address("groups", "GROUP_WORDS", item=8), groups, planes,
+    x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    g: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+):  # fmt: skip
     """`max_pool_grad` of groups of windows."""
     clear_beside_windows(size, out)
     for _ in range(0, size[PLANES], planes):

@@ -18,12 +18,15 @@ from typing import Any
 
 from llvmlite import ir
 
+from workbench.runtime.kernels.arguments import Address, Along, Ints
 from workbench.runtime.kernels.conv.tiles import BYTES, declare
-from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, call_row, function, ints
+from workbench.runtime.kernels.intrinsics import address_of, call_row, function, ints
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import turn_part
 from workbench.runtime.kernels.vectors import I32, I64, Vectors, loop
 from workbench.runtime.kernels.vectors import WIDTH as LANES
+from workbench.runtime.words import convolution as convolution_words
+from workbench.runtime.words import winograd as winograd_words
 from workbench.runtime.words.convolution import (
     AT_POSITIONS,
     AT_TAPS,
@@ -190,8 +193,17 @@ weights: nine registers, `step` bytes apart. element, part: distances of element
 """
 
 
-@kernel(INTS, INT, INT, INT)
-def pack_winograd(size, w, packed, turned):
+@kernel(
+    words=(winograd_words, convolution_words),
+    divides=(Along("size[KERNELS]", unit=LANES),),
+    requires="require_fours(size), require_weights(size)",
+)
+def pack_winograd(
+    size: Ints("SIZE_WORDS"),
+    w: Address(("size[KERNELS]", "4 * size[FILTER_ROW]"), ("size[PLANES]", "4 * size[FILTER_PLANE]"), ("TAPS", 4)),
+    packed: Address("size[KERNELS]", "packed_bytes(int(size[PLANES]), ROWS) // ROWS", item=1),
+    turned: Address(LANES, LANES, own=True),
+):  # fmt: skip
     """The filter as [kernels / 4, elements, channels, 4], APART between elements; turned: [16, 16], of one channel."""
     element, step = 4 * ROWS * size[PLANES] + APART, BYTES * size[WEIGHT_STEP]
     for first in range(0, size[KERNELS], LANES):
@@ -248,8 +260,18 @@ def put_channel(size, out, channel, pieces, count, lines):
             put_line(source + LINE_BYTES, target + 4 * width, pixels)
 
 
-@kernel(INTS, INT, INT, INT, INT, INT, INT, INT, INTS)
-def convolve_winograd(size, x, packed, out, micro, positions, taps, room, row):
+@kernel(
+    words=(winograd_words, convolution_words),
+    divides=(Along("size[SAMPLES]", unit="samples_of_block(size)"),),
+    requires="require_fours(size), require_in_block(int(size[PLANES]), positions, taps)",
+)
+def convolve_winograd(
+    size: Ints("SIZE_WORDS"), x: Address("size[SAMPLES]", "size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    packed: Address("packed_bytes(int(size[PLANES]), int(size[KERNELS]))", item=1),
+    out: Address("size[SAMPLES]", "size[KERNELS]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"), micro,
+    positions: Address("positions.nbytes", item=1), taps: Address("taps.nbytes", item=1),
+    room: Address("room_bytes(int(size[PLANES]))", item=1, own=True), row: Ints("ROW_WORDS", own=True),
+):  # fmt: skip
     """A convolution by a filter that `pack_winograd` has packed.
 
     micro: the address of the micro-kernel; room: see `words.winograd`; row: that of micro-kernels.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from workbench.runtime.kernels.intrinsics import FLOATS, INT, INTS, floats, function
+from workbench.runtime.kernels.arguments import Address, Floats, Ints, Ints32
+from workbench.runtime.kernels.intrinsics import floats, function
 from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats
@@ -26,8 +27,11 @@ def labels_fit(label, rows, classes, ignored):
     return True
 
 
-@kernel(INT, INTS, INT, INT, INT, INT, INT, INT)
-def take_rows(table, ids, out, outer, height, count, width, padding):
+@kernel(divides=("outer",))
+def take_rows(
+    table: Address("outer", "max(height, 1)", "width"), ids: Ints("count"), out: Address("outer", "count", "width"),
+    outer, height, count, width, padding,
+):  # fmt: skip
     """out[o, i] = table[o, ids[i]], zeros where the id is `padding`; rows of `width`."""
     if not labels_fit(ids, count, height, 0):
         return DECLINED
@@ -41,8 +45,11 @@ def take_rows(table, ids, out, outer, height, count, width, padding):
     return 0
 
 
-@kernel(INT, INTS, INT, INT, INT, INT, INT, INT)
-def add_rows(x, ids, out, outer, height, count, width, padding):
+@kernel()
+def add_rows(
+    x: Address("outer", "count", "width"), ids: Ints("count"), out: Address("outer", "max(height, 1)", "width"),
+    outer, height, count, width, padding,
+):  # fmt: skip
     """out[o, j] = the sum of x[o, i] with ids[i] == j, in the order of i; nothing is added where that is `padding`."""
     if not labels_fit(ids, count, height, 0):
         return DECLINED
@@ -55,8 +62,11 @@ def add_rows(x, ids, out, outer, height, count, width, padding):
     return 0
 
 
-@kernel(FLOATS, INTS, FLOATS, INT, INT, INT, INT)
-def pick_label(x, label, out, outer, classes, inner, ignored):
+@kernel()
+def pick_label(
+    x: Floats("outer", "classes", "inner"), label: Ints("outer", "inner"), out: Floats("outer", "inner"), outer,
+    classes, inner, ignored,
+):  # fmt: skip
     """out[o, i] = x[o, label[o, i], i], 0 where ignored."""
     if not labels_fit(label, outer * inner, classes, ignored):
         return DECLINED
@@ -67,8 +77,11 @@ def pick_label(x, label, out, outer, classes, inner, ignored):
     return 0
 
 
-@kernel(FLOATS, INTS, INT, INT, INT, INT, INT)
-def place_label(x, label, out, outer, classes, inner, ignored):
+@kernel()
+def place_label(
+    x: Floats("outer", "inner"), label: Ints("outer", "inner"), out: Address("outer", "classes", "inner"), outer,
+    classes, inner, ignored,
+):  # fmt: skip
     """out[o, label[o, i], i] = x[o, i], all else 0; nothing where ignored."""
     if not labels_fit(label, outer * inner, classes, ignored):
         return DECLINED
@@ -82,8 +95,8 @@ def place_label(x, label, out, outer, classes, inner, ignored):
     return 0
 
 
-@kernel(INTS, INT, INT, INT)
-def one_hot(label, out, count, classes):
+@kernel()
+def one_hot(label: Ints("count"), out: Address("count", "max(classes, 1)"), count, classes):
     """out[i, label[i]] = 1, all else 0."""
     if not labels_fit(label, count, classes, 0):
         return DECLINED
@@ -94,8 +107,8 @@ def one_hot(label, out, count, classes):
     return 0
 
 
-@kernel(INTS, FLOATS, INT, INT)
-def count_labels(label, out, count, ignored):
+@kernel()
+def count_labels(label: Ints("count"), out: Floats(1), count, ignored):
     """out[0] = how many labels are not ignored, at least 1."""
     counted = 0
     for i in range(count):
@@ -104,8 +117,8 @@ def count_labels(label, out, count, ignored):
     return 0
 
 
-@kernel(INTS, FLOATS, INT)
-def floats_of(x, out, count):
+@kernel()
+def floats_of(x: Ints("count"), out: Floats("count"), count):
     """out[i] = x[i]."""
     for i in range(count):
         out[i] = F(x[i])
@@ -118,8 +131,11 @@ def goes_before(a, b):
     return a > b or (a != a and b == b)
 
 
-@kernel(FLOATS, FLOATS, INTS, INT, INT, INT)
-def best_of_rows(x, out, indices, rows, width, k):
+@kernel()
+def best_of_rows(
+    x: Floats("rows", "width"), out: Floats("rows", "k", begin="min(k - 1, 0)"),
+    indices: Ints("rows", "k", begin="min(k - 1, 0)"), rows, width, k,
+):  # fmt: skip
     """The k largest of every row in order and where they are, the first of equal ones first."""
     for i in range(rows):
         held = 0
@@ -136,8 +152,10 @@ def best_of_rows(x, out, indices, rows, width, k):
     return 0
 
 
-@kernel(INTS, INTS, FLOATS, INTS32, INTS32, INT, INT)
-def accuracy(indices, label, share, correct, total, rows, k):
+@kernel()
+def accuracy(
+    indices: Ints("rows", "k"), label: Ints("rows"), share: Floats(1), correct: Ints32(1), total: Ints32(1), rows, k,
+):  # fmt: skip
     """How many rows have their label among the indices, their share, and the number of rows."""
     hits = 0
     for i in range(rows):

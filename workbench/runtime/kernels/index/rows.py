@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.runtime.kernels.arguments import Address, Ints
 from workbench.runtime.kernels.index.labels import labels_fit
-from workbench.runtime.kernels.intrinsics import INT, INTS, address_of, function, ints
+from workbench.runtime.kernels.intrinsics import address_of, function, ints
 from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats
@@ -19,8 +20,11 @@ from workbench.runtime.words.rows import DIGIT, DIGITS
 F = np.float32
 
 
-@kernel(INTS, INT, INTS, INT, INTS, INT, INT, INT, INT)
-def rows_of(ids, g, numbers, values, counted, count, height, width, padding):
+@kernel()
+def rows_of(
+    ids: Ints("count"), g: Address("count", "width"), numbers: Ints("count"), values: Address("count", "width"),
+    counted: Ints(1), count, height, width, padding,
+):  # fmt: skip
     """The gradient of a table: a row for every id, zeros where that is `padding`."""
     if not labels_fit(ids, count, height, 0):
         return DECLINED
@@ -35,8 +39,11 @@ def rows_of(ids, g, numbers, values, counted, count, height, width, padding):
     return DONE
 
 
-@kernel(INTS, INT, INTS, INTS, INT, INTS, INT, INT, INT, INT)
-def join_rows(numbers, values, counted, to_numbers, to_values, to_counted, is_first, most, room, width):
+@kernel()
+def join_rows(
+    numbers: Ints("most"), values: Address("most", "width"), counted: Ints(1), to_numbers: Ints("room"),
+    to_values: Address("room", "width"), to_counted: Ints(1), is_first, most, room, width,
+):  # fmt: skip
     """Put rows behind those that are there; there are none before the first."""
     before = 0 if is_first else to_counted[0]
     count = counted[0]
@@ -79,8 +86,12 @@ def _sort_by_digit(numbers, source, target, tally, count, shift):
         tally[digit] += 1
 
 
-@kernel(INTS, INT, INTS, INTS, INTS, INTS, INTS, INT, INTS, INT, INT)
-def merge_rows(numbers, values, counted, order, other, tally, merged, sums, kept, most, width):
+@kernel()
+def merge_rows(
+    numbers: Ints("most"), values: Address("most", "width"), counted: Ints(1), order: Ints("most"),
+    other: Ints("most"), tally: Ints("DIGITS"), merged: Ints("most"), sums: Address("most", "width"), kept: Ints(1),
+    most, width,
+):  # fmt: skip
     """Every row once, in ascending order; behind the last one there is room for `most`, filled with zeros."""
     count, last = counted[0], -1
     sorted_ = ints(sort_by_number(numbers, order, other, tally, count))
@@ -101,8 +112,11 @@ def merge_rows(numbers, values, counted, order, other, tally, merged, sums, kept
     return DONE
 
 
-@kernel(INT, INTS, INTS, INT, INT, INT, INT)
-def put_rows(values, numbers, counted, out, most, height, width):
+@kernel()
+def put_rows(
+    values: Address("most", "width"), numbers: Ints("most"), counted: Ints(1), out: Address("height", "width"), most,
+    height, width,
+):  # fmt: skip
     """out[numbers[i]] = values[i]; no number comes twice."""
     if not 0 <= counted[0] <= most or not labels_fit(numbers, counted[0], height, 0):
         return DECLINED

@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
+from workbench.runtime.kernels.arguments import Address, Along
 from workbench.runtime.kernels.functions import decay
-from workbench.runtime.kernels.intrinsics import INT, REAL, floats, function
+from workbench.runtime.kernels.intrinsics import REAL, floats, function
 from workbench.runtime.kernels.math.small_products import copy_panel, multiply
 from workbench.runtime.kernels.math.sums import CHUNK, fill, squares
 from workbench.runtime.kernels.registry import kernel
@@ -139,10 +140,14 @@ def bound(x, y, factor):
     return math.sqrt(x) * math.sqrt(y) * abs(factor)
 
 
-@kernel(*[INT] * 17, REAL, *[INT] * 14)
+@kernel(words=attention_words, divides=("n0", "n1", Along("m", unit=TALL)))
 def attention(
-    q, q_row, q_col, k, k_row, k_col, v, v_row, v_col, mask, mask_row, out, out_row, m, n, d, e, by, divides,
-    memory, n0, q0, k0, v0, mask0, out0, n1, q1, k1, v1, mask1, out1
+    q: Address(("m", "q_row if q_col == 4 else 4"), ("d", "q_col"), ("n0", "q0"), ("n1", "q1")), q_row, q_col,
+    k: Address(("n", "k_row if k_col == 4 else 4"), ("d", "k_col"), ("n0", "k0"), ("n1", "k1")), k_row, k_col,
+    v: Address(("n", "v_row if v_col == 4 else 4"), ("e", "v_col"), ("n0", "v0"), ("n1", "v1")), v_row, v_col,
+    mask: Address(("m", "mask_row"), ("n", 4), ("n0", "mask0"), ("n1", "mask1"), optional=True), mask_row,
+    out: Address(("m", "out_row"), ("e", 4), ("n0", "out0"), ("n1", "out1")), out_row, m, n, d, e, by: REAL, divides,
+    memory: Address("forward_memory(n, d, e)", own=True), n0, q0, k0, v0, mask0, out0, n1, q1, k1, v1, mask1, out1,
 ):  # fmt: skip
     """`Out[m, e] = softmax(Q[m, d] K[n, d]' * by + Mask[m, n]) V[n, e]` for a batch of n0 x n1.
 
@@ -192,11 +197,18 @@ def add_products(a, a_col, b, b_row, c, c_row, reach, whole, n, k):
         fill((c + i * c_row,), (), (F(0),), n)
 
 
-@kernel(*[INT] * 25, REAL, *[INT] * 20)
+@kernel(words=attention_words, divides=("n0", "n1"))
 def attention_grad(
-    q, q_row, q_col, k, k_row, k_col, v, v_row, v_col, mask, mask_row, g, g_row, g_col,
-    gq, gq_row, gk, gk_row, gk_col, gv, gv_row, m, n, d, e, by, divides, memory,
-    n0, q0, k0, v0, mask0, g0, gq0, gk0, gv0, n1, q1, k1, v1, mask1, g1, gq1, gk1, gv1
+    q: Address(("m", "q_row if q_col == 4 else 4"), ("d", "q_col"), ("n0", "q0"), ("n1", "q1")), q_row, q_col,
+    k: Address(("n", "k_row if k_col == 4 else 4"), ("d", "k_col"), ("n0", "k0"), ("n1", "k1")), k_row, k_col,
+    v: Address(("n", "v_row if v_col == 4 else 4"), ("e", "v_col"), ("n0", "v0"), ("n1", "v1")), v_row, v_col,
+    mask: Address(("m", "mask_row"), ("n", 4), ("n0", "mask0"), ("n1", "mask1"), optional=True), mask_row,
+    g: Address(("m", "g_row if g_col == 4 else 4"), ("e", "g_col"), ("n0", "g0"), ("n1", "g1")), g_row, g_col,
+    gq: Address(("m", "gq_row"), ("d", 4), ("n0", "gq0"), ("n1", "gq1"), optional=True), gq_row,
+    gk: Address(("n", "gk_row if gk_col == 4 else 4"), ("d", "gk_col"), ("n0", "gk0"), ("n1", "gk1"), optional=True),
+    gk_row, gk_col, gv: Address(("n", "gv_row"), ("e", 4), ("n0", "gv0"), ("n1", "gv1"), optional=True), gv_row, m,
+    n, d, e, by: REAL, divides, memory: Address("backward_memory(n, d, e)", own=True), n0, q0, k0, v0, mask0, g0,
+    gq0, gk0, gv0, n1, q1, k1, v1, mask1, g1, gq1, gk1, gv1,
 ):  # fmt: skip
     """The gradients of queries, keys and values of what comes to the result of `attention`; 0 for those nobody wants.
 

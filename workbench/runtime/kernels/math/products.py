@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.intrinsics import INT, sgemm
+from workbench.runtime.kernels.arguments import Address
+from workbench.runtime.kernels.intrinsics import sgemm
 from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.words import product as product_words
 
 
-@kernel(*[INT] * 21)
+@kernel(words=product_words, divides=("n0", "n1"))
 def gemm_batch(
-    a, flip_a, lda, b, flip_b, ldb, c, ldc, m, n, k, adds, target, n0, a0, b0, c0, n1, a1, b1, c1
+    a: Address(
+        ("m", "4 if flip_a == FLIPPED else 4 * lda"), ("k", "4 * lda if flip_a == FLIPPED else 4"),
+        ("n0", "a0"), ("n1", "a1"),
+    ),
+    flip_a, lda,
+    b: Address(
+        ("k", "4 if flip_b == FLIPPED else 4 * ldb"), ("n", "4 * ldb if flip_b == FLIPPED else 4"),
+        ("n0", "b0"), ("n1", "b1"),
+    ),
+    flip_b, ldb, c: Address(("m", "4 * ldc"), ("n", 4), ("n0", "c0"), ("n1", "c1")), ldc, m, n, k, adds, target, n0,
+    a0, b0, c0, n1, a1, b1, c1,
 ):  # fmt: skip
     """`C[m, n] = op(A) op(B)`, or `C += op(A) op(B)`, for a batch of n0 x n1; its strides are in bytes.
 

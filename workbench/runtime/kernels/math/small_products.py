@@ -14,12 +14,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from workbench.runtime.kernels.arguments import Address, Along
 from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats, transpose_matrix
 from workbench.runtime.kernels.vectors import F32, I64, WIDTH, Vectors, loop
 from workbench.runtime.words import product as product_words
-from workbench.runtime.words.product import DEPTH
+from workbench.runtime.words.product import DEPTH, PANEL, TALL, TILE
 
 # Rows of tiles by their vectors: sums, a row of B and an element of A fill the registers
 if llvm.get_host_cpu_features().get("avx512f"):
@@ -194,9 +195,16 @@ def multiply(a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, adds, left, pa
                 row += count
 
 
-@kernel(*[INT] * 22)
+@kernel(words=product_words, divides=("n0", "n1", Along("n", unit=PANEL), Along("m", unit=TILE, least=TALL)))
 def product(
-    a, a_row, a_col, b, b_row, b_col, c, c_row, m, n, k, adds, left, panel, n0, a0, b0, c0, n1, a1, b1, c1
+    a: Address(("m", "4 if left is not None else a_row"), ("k", "a_col"), ("n0", "a0"), ("n1", "a1")), a_row, a_col,
+    b: Address(
+        ("k", "4 if panel is not None and b_col != 4 else b_row"), ("n", "4 if panel is None else b_col"),
+        ("n0", "b0"), ("n1", "b1"),
+    ),
+    b_row, b_col, c: Address(("m", "c_row"), ("n", 4), ("n0", "c0"), ("n1", "c1")), c_row, m, n, k, adds,
+    left: Address("m", "left_pitch(most_terms(k))", own=True, optional=True),
+    panel: Address("most_terms(k)", "PANEL", own=True, optional=True), n0, a0, b0, c0, n1, a1, b1, c1,
 ):  # fmt: skip
     """`C[m, n] = A[m, k] B[k, n]` for a batch of n0 x n1; columns of C lie side by side.
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.runtime.kernels.intrinsics import INT, floats, function
+from workbench.runtime.kernels.arguments import Address
+from workbench.runtime.kernels.intrinsics import floats, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.sweeps import ADDED, sweep
 from workbench.runtime.kernels.vectors import Vectors
@@ -44,8 +45,8 @@ fill = sweep(lambda v, number: number)
 add = sweep(Vectors.add)
 
 
-@kernel(INT, INT, INT)
-def sum_squares(x, out, count):
+@kernel()
+def sum_squares(x: Address("count"), out: Address(1), count):
     """out[0] = the sum of squares."""
     floats(out)[0] = squares(x, (), count)
     return 0

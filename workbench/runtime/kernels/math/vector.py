@@ -7,8 +7,9 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from workbench.runtime.kernels.arguments import Floats, Words
 from workbench.runtime.kernels.functions import BODIES
-from workbench.runtime.kernels.intrinsics import FLOATS, INT, ROW, address_of, floats, function, ints, truths
+from workbench.runtime.kernels.intrinsics import INT, address_of, floats, function, ints, truths
 from workbench.runtime.kernels.math.chain import run_chain
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, BlockOperand, add_rows, map_long
@@ -32,6 +33,7 @@ from workbench.runtime.words.opcodes import (
     TILED,
     TOTAL,
     TRUTHS,
+    vector_touched,
 )
 
 LANES = 64  # of long functions: several registers, as one step of a function waits long for the one before
@@ -187,8 +189,8 @@ def run_code(code, end, slots_address, start, count):
         code += 8 * word[1]
 
 
-@kernel(ROW)
-def vector(row):
+@kernel()
+def vector(row: Words(vector_touched)):
     """Element-wise work; the words of the row are those of `native.opcodes`."""
     total, block = row[TOTAL], row[BLOCK]
     slots = address_of(row) + 8 * HEAD_WORDS
@@ -212,8 +214,8 @@ def vector(row):
     return 0
 
 
-@kernel(FLOATS, FLOATS, INT, INT)
-def require_equal(number, others, count, stride):
+@kernel()
+def require_equal(number: Floats(1), others: Floats(("count", "4 * stride")), count, stride):
     """DECLINED unless all others are the same as one number."""
     for i in range(count):
         if others[i * stride] != number[0]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.intrinsics import ROW, function, ints, truths
+from workbench.runtime.kernels.arguments import Words
+from workbench.runtime.kernels.intrinsics import function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.words import whole as w
 from workbench.runtime.words.codes import DECLINED, DONE, ROW_ARGUMENTS
+from workbench.runtime.words.whole import whole_touched
 
 
 @function
@@ -84,8 +86,8 @@ def divides(row):
     return False
 
 
-@kernel(ROW)
-def whole_steps(row):
+@kernel()
+def whole_steps(row: Words(whole_touched)):
     """Steps over numbers of up to so many elements; see `words.whole`. Declines before it has written anything."""
     count, inputs, constants = row[ROW_ARGUMENTS], row[ROW_ARGUMENTS + 1], row[ROW_ARGUMENTS + 2]
     steps, results, values = row[ROW_ARGUMENTS + 3], row[ROW_ARGUMENTS + 4], ints(row[ROW_ARGUMENTS + w.VALUES])

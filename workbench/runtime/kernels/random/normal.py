@@ -14,9 +14,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function
+from workbench.runtime.kernels.arguments import Address, Ints
+from workbench.runtime.kernels.intrinsics import INTS, floats, function
 from workbench.runtime.kernels.random.streams import draw_blocks
 from workbench.runtime.kernels.registry import kernel
+from workbench.runtime.words import stream as stream_words
 from workbench.runtime.words.stream import CHUNK
 
 _PER_BLOCK = 4  # words
@@ -116,8 +118,8 @@ def draw_from(stream, start, count, words):
     return skipped
 
 
-@kernel(INTS, INTS, INT, INT)
-def draw_normal(stream, words, out, count):
+@kernel(words=stream_words)
+def draw_normal(stream: Ints("KEY_WORDS"), words: Ints(extent="4 * CHUNK"), out: Address("count"), count):
     """out[i] = normal number i of the stream, the sines in the second half; `words`: memory for CHUNK numbers.
 
     Number i and number `pairs` + i are made of the words i and `pairs` + i.

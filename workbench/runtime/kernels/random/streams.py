@@ -13,9 +13,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from workbench.runtime.kernels.arguments import Address, Ints
 from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, loop
+from workbench.runtime.words import stream as stream_words
 from workbench.runtime.words.stream import BITS, CHUNK, OP, PLACE, SEED, STEP, TRIP
 
 I128, HALVES = ir.IntType(128), types.CPointer(types.uint32)
@@ -91,8 +93,11 @@ def draw_chunk(stream, words, start, count):
     return halves_of(words)
 
 
-@kernel(INTS, INTS, INT, INT, INT)
-def draw_truths(stream, words, out, count, least):
+@kernel(words=stream_words)
+def draw_truths(
+    stream: Ints("KEY_WORDS"), words: Ints(extent="4 * 8 * -(-min(count, CHUNK) // 8)"),
+    out: Address("count", item=1), count, least,
+):  # fmt: skip
     """out[i] = whether number i of the stream is at least least / 2^BITS; `words`: memory for CHUNK numbers."""
     for start in range(0, count, CHUNK):
         n = min(CHUNK, count - start)
@@ -100,8 +105,11 @@ def draw_truths(stream, words, out, count, least):
     return 0
 
 
-@kernel(INTS, INTS, INT, INT)
-def draw_uniform(stream, words, out, count):
+@kernel(words=stream_words)
+def draw_uniform(
+    stream: Ints("KEY_WORDS"), words: Ints(extent="4 * 8 * -(-min(count, CHUNK) // 8)"), out: Address("count"),
+    count,
+):  # fmt: skip
     """out[i] = number i of the stream, in [0, 1); `words`: memory for CHUNK numbers."""
     for start in range(0, count, CHUNK):
         n = min(CHUNK, count - start)

@@ -6,9 +6,9 @@ on with, and the other way round (`runtime.comm.mpi.exchange.channel`, where it 
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Words
 from workbench.runtime.kernels.intrinsics import (
     INT,
-    ROW,
     address_of,
     atomic_load,
     atomic_store,
@@ -58,6 +58,7 @@ from workbench.runtime.words.window import (
     TERMS,
     VERDICT,
     VOTE,
+    sum_touched,
 )
 
 LINE = 8 * words.LINE
@@ -195,8 +196,8 @@ def take(row, state, slot, at):
         copy_bytes(row[outs + number] + 4 * at, total, 4 * count)
 
 
-@kernel(ROW)
-def hand_in(row):
+@kernel()
+def hand_in(row: Words(sum_touched)):
     """Put this process's contribution where the others find it; `sum_processes` puts there what finds no room yet."""
     told = ints(address_of(row) + 8 * ROW_ARGUMENTS)
     state = ints(told[STATE])
@@ -206,8 +207,8 @@ def hand_in(row):
     return DONE
 
 
-@kernel(ROW)
-def sum_processes(row):
+@kernel()
+def sum_processes(row: Words(sum_touched)):
     """The sum over all processes; see `words.window` for what a row is told. Called again, it goes on where it was."""
     told = ints(address_of(row) + 8 * ROW_ARGUMENTS)
     state = ints(told[STATE])

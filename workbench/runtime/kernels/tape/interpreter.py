@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from workbench.runtime.kernels.arguments import Address, Words
 from workbench.runtime.kernels.intrinsics import (
     INT,
-    ROW,
     address_of,
     atomic_load,
     atomic_store,
@@ -17,6 +17,7 @@ from workbench.runtime.kernels.intrinsics import (
 )
 from workbench.runtime.kernels.registry import entry, kernel
 from workbench.runtime.kernels.tape.stamps import walk_with_stamps
+from workbench.runtime.words import codes as codes_words
 from workbench.runtime.words.codes import (
     AGAIN,
     AT,
@@ -42,6 +43,8 @@ from workbench.runtime.words.codes import (
     STOPPED,
     TABLE,
     YIELD,
+    block_touched,
+    unless_touched,
 )
 
 SPINS = 1000  # pauses before the processor is offered to others: some 20 us
@@ -89,21 +92,21 @@ def wait_until(address, least, control):
     return DONE
 
 
-@kernel(INT, INT)
-def wait(flag, control):
+@kernel(words=codes_words)
+def wait(flag: Address(1, item=8), control: Address("CONTROL_WORDS", item=8)):
     """Wait until another thread has come so far in this step."""
     return wait_until(flag, ints(control)[STEP], control)
 
 
-@kernel(INT, INT)
-def signal(flag, control):
+@kernel(words=codes_words)
+def signal(flag: Address(1, item=8), control: Address("CONTROL_WORDS", item=8)):
     """Tell other threads that this one has come so far."""
     atomic_store(flag, ints(control)[STEP])
     return DONE
 
 
-@kernel(ROW)
-def block(row):
+@kernel()
+def block(row: Words(block_touched)):
     """Run the row inside this one, unless somebody else has taken it in this step.
 
     Its words: the flag that tells it is done, beside which is who has taken it, `control`, and the row inside. One that
@@ -122,8 +125,8 @@ def block(row):
     return status
 
 
-@kernel(ROW)
-def unless(row):
+@kernel()
+def unless(row: Words(unless_touched)):
     """Run the row inside this one, unless a flag is up in this step.
 
     Its words: the flag, `control`, and the row inside.

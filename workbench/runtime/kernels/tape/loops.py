@@ -6,9 +6,13 @@ goes on where it was: how far it is stands in its words.
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.intrinsics import BYTES, FLOATS, INT, INTS, function, ints, truths
+from workbench.runtime.kernels.arguments import Address, Bytes, Floats, Ints
+from workbench.runtime.kernels.intrinsics import function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tape.interpreter import walk
+from workbench.runtime.words import codes as codes_words
+from workbench.runtime.words import loop as loop_words
+from workbench.runtime.words import stream as stream_words
 from workbench.runtime.words.codes import ASKED, AT, CALL, DECLINED, DONE, FULL, HELD, PAUSED, START
 from workbench.runtime.words.loop import (
     BEFORE,
@@ -49,8 +53,8 @@ def walk_through(state_address):
     return status
 
 
-@kernel(INTS, INT)
-def ask(state, number):
+@kernel(words=codes_words)
+def ask(state: Ints("STATE_WORDS"), number):
     """Have Python make a call, from 1 on, and go on behind it once that has been made."""
     if state[CALL] == -number:
         state[CALL] = 0
@@ -59,23 +63,25 @@ def ask(state, number):
     return ASKED
 
 
-@kernel(INTS)
-def outside_loops(stream):
+@kernel(words=stream_words)
+def outside_loops(stream: Ints("STREAM_WORDS")):
     """A random stream is told of the passes around what draws from it, from the outermost on; here of none."""
     stream[STREAM_TRIP] = 0
     return DONE
 
 
-@kernel(INTS, INTS)
-def inside_pass(stream, trip):
+@kernel(words=stream_words)
+def inside_pass(stream: Ints("STREAM_WORDS"), trip: Ints(1)):
     """And of one more, inside those it has been told of."""
     if stream[COUNTS_PASSES]:
         stream[STREAM_TRIP] = stream[STREAM_TRIP] * PER_TRIP + trip[0] + 1
     return DONE
 
 
-@kernel(INT, INT, INTS)
-def begin_loop(condition, body, loop):
+@kernel(words=(codes_words, loop_words))
+def begin_loop(
+    condition: Address("STATE_WORDS", item=8), body: Address("STATE_WORDS", item=8), loop: Ints("LOOP_WORDS"),
+):  # fmt: skip
     """No pass has been made; what runs before have kept stays for the loop around this one."""
     rewind(condition)
     rewind(body)
@@ -84,16 +90,19 @@ def begin_loop(condition, body, loop):
     return DONE
 
 
-@kernel(INTS, INTS)
-def begin_inside(inner, loop):
+@kernel(words=loop_words)
+def begin_inside(inner: Ints("LOOP_WORDS"), loop: Ints("LOOP_WORDS")):
     """Nothing has been kept of a loop inside another one, where that begins and is in none itself."""
     if not loop[IS_INSIDE]:
         inner[TRIP] = inner[BEFORE] = 0
     return DONE
 
 
-@kernel(INT, INT, BYTES, INTS)
-def repeat(condition, body, goes_on, loop):
+@kernel(words=(codes_words, loop_words))
+def repeat(
+    condition: Address("STATE_WORDS", item=8), body: Address("STATE_WORDS", item=8), goes_on: Bytes(1),
+    loop: Ints("LOOP_WORDS"),
+):  # fmt: skip
     """Walk the body as long as the tape of the condition says so."""
     for _ in range(loop[PATIENCE]):
         if loop[NEXT] == LOOK:
@@ -113,16 +122,16 @@ def repeat(condition, body, goes_on, loop):
     return HELD
 
 
-@kernel(INT, INTS, INTS)
-def begin_way_back(body, run, back):
+@kernel(words=(codes_words, loop_words))
+def begin_way_back(body: Address("STATE_WORDS", item=8), run: Ints("RUN_WORDS"), back: Ints("LOOP_WORDS")):
     """All passes of a run are left; declined where it has not come to its end in kernels."""
     rewind(body)
     back[LEFT], back[BEGUN], back[IS_FIRST], back[FROM] = run[TRIP], 0, 1, run[BEFORE]
     return DONE if run[NEXT] == OVER else DECLINED
 
 
-@kernel(INT, INTS, INTS)
-def go_back(body, loop, back):
+@kernel(words=(codes_words, loop_words))
+def go_back(body: Address("STATE_WORDS", item=8), loop: Ints("LOOP_WORDS"), back: Ints("LOOP_WORDS")):
     """Walk the body of the gradient for every pass, the last one first."""
     for _ in range(loop[PATIENCE]):
         if not back[BEGUN]:
@@ -137,8 +146,8 @@ def go_back(body, loop, back):
     return HELD
 
 
-@kernel(BYTES, INT, INTS, INT)
-def keep(source, count, loop, offset):
+@kernel(words=loop_words)
+def keep(source: Bytes("count"), count, loop: Ints("LOOP_WORDS"), offset):
     """Bytes of this pass into its record."""
     record = truths(loop[RECORDS] + (loop[BEFORE] + loop[TRIP]) * loop[RECORD] + offset)
     for i in range(count):
@@ -146,8 +155,8 @@ def keep(source, count, loop, offset):
     return DONE
 
 
-@kernel(BYTES, INT, INTS, INT, INTS)
-def give_back(out, count, loop, offset, back):
+@kernel(words=loop_words)
+def give_back(out: Bytes("count"), count, loop: Ints("LOOP_WORDS"), offset, back: Ints("LOOP_WORDS")):
     """Bytes that were kept of the pass the way back is at."""
     record = truths(loop[RECORDS] + (back[FROM] + back[LEFT]) * loop[RECORD] + offset)
     for i in range(count):
@@ -155,8 +164,8 @@ def give_back(out, count, loop, offset, back):
     return DONE
 
 
-@kernel(FLOATS, FLOATS, INT, INTS)
-def add_pass(total, part, count, back):
+@kernel(words=loop_words)
+def add_pass(total: Floats("count"), part: Floats("count"), count, back: Ints("LOOP_WORDS")):
     """total += part; of the first pass on the way back total = part."""
     if back[IS_FIRST]:
         for i in range(count):
@@ -167,24 +176,24 @@ def add_pass(total, part, count, back):
     return DONE
 
 
-@kernel(BYTES, BYTES, INT)
-def move_bytes(source, out, count):
+@kernel()
+def move_bytes(source: Bytes("count"), out: Bytes("count"), count):
     """Bytes that do not overlap."""
     for i in range(count):
         out[i] = source[i]
     return DONE
 
 
-@kernel(BYTES, INT)
-def clear_bytes(out, count):
+@kernel()
+def clear_bytes(out: Bytes("count"), count):
     """Nothing but zeros."""
     for i in range(count):
         out[i] = 0
     return DONE
 
 
-@kernel(INT, INT, INTS)
-def begin_choice(first, second, is_made):
+@kernel(words=codes_words)
+def begin_choice(first: Address("STATE_WORDS", item=8), second: Address("STATE_WORDS", item=8), is_made: Ints(1)):
     """Neither tape has been walked."""
     rewind(first)
     rewind(second)
@@ -192,8 +201,11 @@ def begin_choice(first, second, is_made):
     return DONE
 
 
-@kernel(BYTES, INT, INT, INTS)
-def choose(is_first, first, second, is_made):
+@kernel(words=codes_words)
+def choose(
+    is_first: Bytes(1), first: Address("STATE_WORDS", item=8), second: Address("STATE_WORDS", item=8),
+    is_made: Ints(1),
+):  # fmt: skip
     """Walk one of two tapes."""
     status = walk_through(first) if is_first[0] else walk_through(second)
     if status == DONE:
@@ -201,7 +213,7 @@ def choose(is_first, first, second, is_made):
     return status
 
 
-@kernel(INTS)
-def require_made(is_made):
+@kernel()
+def require_made(is_made: Ints(1)):
     """Go on only if a choice was made in kernels."""
     return DONE if is_made[0] else DECLINED

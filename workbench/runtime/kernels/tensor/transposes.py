@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from workbench.runtime.kernels.arguments import Address, Along
 from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, map_vectors
@@ -142,10 +143,11 @@ def copy_floats(context: Any, source: Any, out: Any, count: Any) -> Any:
     return types.void(INT, INT, INT), generate
 
 
-@kernel(*[INT] * 15)
+@kernel(divides=("n0", "n1", "n2", Along("cols", unit=WIDTH), Along("rows", unit=WIDTH)))
 def transpose(
-    source, source_pitch, out, out_pitch, rows, cols,
-    n0, source0, out0, n1, source1, out1, n2, source2, out2,
+    source: Address(("rows", "source_pitch"), ("cols", 4), ("n0", "source0"), ("n1", "source1"), ("n2", "source2")),
+    source_pitch, out: Address(("cols", "out_pitch"), ("rows", 4), ("n0", "out0"), ("n1", "out1"), ("n2", "out2")),
+    out_pitch, rows, cols, n0, source0, out0, n1, source1, out1, n2, source2, out2,
 ):  # fmt: skip
     """Transpose every matrix of a batch of n0 x n1 x n2, whose strides follow the sizes."""
     for i in range(n0):
@@ -157,8 +159,12 @@ def transpose(
     return 0
 
 
-@kernel(*[INT] * 12)
-def copy_rows(source, out, count, n0, source0, out0, n1, source1, out1, n2, source2, out2):
+@kernel(divides=("n0", "n1", "n2"))
+def copy_rows(
+    source: Address(("count", 4), ("n0", "source0"), ("n1", "source1"), ("n2", "source2")),
+    out: Address(("count", 4), ("n0", "out0"), ("n1", "out1"), ("n2", "out2")), count, n0, source0, out0, n1,
+    source1, out1, n2, source2, out2,
+):  # fmt: skip
     """Copy n0 x n1 x n2 rows of `count` floats."""
     for i in range(n0):
         for j in range(n1):

@@ -18,9 +18,8 @@ from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.bound import seen_as
 from workbench.ops.math.products.matmul import MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
-from workbench.runtime.words.product import LINE, PANEL, left_pitch, most_terms
+from workbench.runtime.words.product import AS_IT_IS, FLIPPED, LINE, PANEL, left_pitch, most_terms
 
-AS_IT_IS, FLIPPED = 111, 112  # as CBLAS numbers them
 MOST_ROWS = 64  # of a tape, for one product
 _ITEM = FLOAT.itemsize
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKernel, all_kernels
 from workbench.framework.rows.program import RowForm, RowProgram
-from workbench.runtime.reach.declare import REACHES, Reach
-from workbench.runtime.reach.divide import DIVISIONS, OWN, Division
+from workbench.runtime.division import Division
+from workbench.runtime.footprint import FOOTPRINTS, GivenFootprint
 
 _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
 
@@ -18,14 +18,13 @@ _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
 def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool) -> RowKernel:
     """A kernel of a program, declared like those that are written by hand."""
     kernel = RowKernel(program, form, layout, is_across)
-    count = len(kernel.letters)
-    REACHES[kernel.name] = Reach((), kernel.touched)
-    OWN[kernel.name] = {len(kernel.inputs) + len(kernel.outputs)}
     names = SIZES[layout]
-    first = count - len(names)
-    DIVISIONS[kernel.name] = [
+    first = len(kernel.letters) - len(names)
+    divisions = [
         _division(first + names.index(size), _unit(kernel, size), kernel.moves(size)) for size in _ALONG[layout]
     ]
+    own = frozenset({len(kernel.inputs) + len(kernel.outputs)})
+    FOOTPRINTS[kernel.name] = GivenFootprint(kernel.touched, divisions, own)
     return kernel
 
 

@@ -13,10 +13,9 @@ from tests.native.fences import APART
 from tests.native.one_row import kernels, sum_rows
 from workbench.errors import NotFound
 from workbench.executors.lowering.tape.conv import convolutions
+from workbench.runtime.footprint import FOOTPRINTS, OutOfBounds
 from workbench.runtime.native.tape import Tape, pointer
-from workbench.runtime.reach.declare import OutOfReach
-from workbench.runtime.reach.rows import all_row_kernels
-from workbench.runtime.reach.table import REACHES
+from workbench.runtime.row_kernels import all_row_kernels
 
 ROW_KERNELS = {kernel.name for kernel in all_row_kernels()}
 INNER = {"fold", "unfold"}  # called by other kernels, with addresses that those have got
@@ -27,20 +26,19 @@ def is_inner(kernel: str) -> bool:
 
 
 def test_every_kernel_a_row_can_name_declares_what_it_touches() -> None:
-    assert {k for k in kernels().arguments if not is_inner(k)} == {*REACHES, *ROW_KERNELS}
+    assert {k for k in kernels().arguments if not is_inner(k)} == {*FOOTPRINTS, *ROW_KERNELS}
 
 
-def test_declarations_have_the_parameters_of_their_kernels() -> None:
-    """In a process of its own: the kernels' bodies need their compiler."""
-    pytest.importorskip("llvmlite", reason="llvmlite is not installed: kernels cannot be read")
+def test_declarations_are_read_without_the_compiler() -> None:
+    """A process that writes rows of an image that is there imports neither the kernels' files nor numba."""
+    kernels()
     code = (
-        "import importlib, inspect; from workbench.runtime.kernels.registry import KERNELS\n"
-        "from workbench.runtime.native.source import MODULES; from workbench.runtime.reach.table import REACHES\n"
-        "for m in MODULES: importlib.import_module(f'workbench.runtime.kernels.{m}')\n"
-        "for name, reach in REACHES.items():\n"
-        "    own = tuple(inspect.signature(KERNELS[name].body).parameters)\n"
-        "    by_words = own == ('row',) and not reach.parameters\n"
-        "    assert by_words or own == reach.parameters, (name, own, reach.parameters)\n"
+        "import sys; from workbench.config import set_flags; set_flags({'FLAGS_cpu_tape': True})\n"
+        "from workbench.runtime.footprint import FOOTPRINTS; from workbench.runtime.native import library\n"
+        "assert library.kernels() is not None\n"
+        "for footprint in FOOTPRINTS.values(): footprint.touched, footprint.divisions, footprint.own\n"
+        "heavy = [m for m in sys.modules if m.startswith(('numba', 'llvmlite', 'workbench.runtime.kernels'))]\n"
+        "assert len(FOOTPRINTS) > 60 and not heavy, heavy\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
@@ -54,7 +52,9 @@ def test_kernels_touch_no_more_than_they_declare() -> None:
     )  # fmt: skip
     seen = {line.split()[0] for line in process.stdout.splitlines()}
     assert process.returncode == 0, f"{process.stdout[-200:]}\n{process.stderr[-2000:]}"
-    assert seen - ROW_KERNELS == set(REACHES) - ROW_KERNELS - APART  # `kernels.test_row_programs` has fences of its own
+    assert (
+        seen - ROW_KERNELS == set(FOOTPRINTS) - ROW_KERNELS - APART
+    )  # `kernels.test_row_programs` has fences of its own
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_a_row_does_not_point_to_a_scalar() -> None:
 def test_a_row_that_leaves_its_operands_is_not_written() -> None:
     tape = Tape(kernels())
     for x, out in ((numbers(5, 3)[:4], numbers(5)), (numbers(5, 3), numbers(4)), (numbers(2, 8)[:, :6], numbers(5))):
-        with pytest.raises(OutOfReach, match="reduce_sum"):
+        with pytest.raises(OutOfBounds, match="reduce_sum"):
             tape.row(*sum_rows(x, out, 5, 3))
     assert len(tape) == 0
     tape.row(*sum_rows(numbers(5, 3), numbers(5), 5, 3))
@@ -79,7 +79,7 @@ def test_pointers_that_are_moved_stay_in_their_array() -> None:
     tape, x = Tape(kernels()), numbers(6, 3)
     tape.row(*sum_rows(pointer(x).moved(12), numbers(5), 5, 3))
     for distance in (16, -4, 4 * 18):
-        with pytest.raises(OutOfReach):
+        with pytest.raises(OutOfBounds):
             tape.row(*sum_rows(pointer(x).moved(distance), numbers(5), 5, 3))
 
 
@@ -88,7 +88,7 @@ def test_strides_that_go_backwards_are_followed() -> None:
     batch = 1, 0, 0, 1, 0, 0
     tape.row("copy_rows", x[::-1], out, 3, 4, -12, 12, *batch)
     for start, stride in ((x[::-1], -16), (x[1:][::-1], -12), (x, -12)):
-        with pytest.raises(OutOfReach):
+        with pytest.raises(OutOfBounds):
             tape.row("copy_rows", start, out, 3, 4 + (start is not x and stride == -12), stride, 12, *batch)
 
 
@@ -120,6 +120,6 @@ def test_tables_that_lead_outside_are_noticed(monkeypatch: Any) -> None:
 
         convolutions.convolve(Writer(), geo, x, w, out, "pixels")  # type: ignore[arg-type]
         monkeypatch.setattr(convolutions, "pixel_positions", moved)
-        with pytest.raises(OutOfReach):
+        with pytest.raises(OutOfBounds):
             convolutions.convolve(Writer(), geo, x, w, out, "pixels")  # type: ignore[arg-type]
         assert name

@@ -1,1 +1,0 @@
-"""Rows and elements named by integers."""

@@ -1,1 +1,0 @@
-"""Vector code, sums, and products of matrices."""

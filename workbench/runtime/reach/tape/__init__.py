@@ -1,1 +1,0 @@
-"""What walks a tape."""

@@ -1,1 +1,0 @@
-"""Transposes and strided copies."""
