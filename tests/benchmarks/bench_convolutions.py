@@ -27,7 +27,7 @@ from workbench.executors.lowering.tape.conv import costs, forms
 from workbench.executors.lowering.tape.conv.convolution_tables import turned_round
 from workbench.executors.lowering.tape.conv.convolutions import convolve, filter_gradient, input_gradient
 from workbench.ops.conv.convolutions.convolve import Geometry
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
@@ -90,8 +90,11 @@ class Rows:
     """A tape of its own that is run again and again."""
 
     def __init__(self) -> None:
-        self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
+        self.tape = Tape(kernels())
         self.row = self.tape.row
+
+    def gemm(self, item: int) -> int:
+        return gemm_address(item) or 0
 
     def independent(self, kernel: str, rows: Sequence[Sequence[Any]]) -> None:
         for arguments in rows:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.native.one_row import kernels
 from workbench.executors.lowering.tape.math.products import _Product
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape, address
 from workbench.runtime.words.codes import AT, CONTROL, END, STATE_WORDS, TABLE
@@ -33,7 +33,10 @@ class Writer:
     """What products ask of a writer of tapes."""
 
     def __init__(self) -> None:
-        self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
+        self.tape = Tape(kernels())
+
+    def gemm(self, item: int) -> int:
+        return gemm_address(item) or 0
 
     def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         array = np.empty(shape, dtype)

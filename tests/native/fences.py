@@ -185,6 +185,16 @@ def sparse() -> Seed:
     return Seed("rows of a table", program_to_dict(program), {"ids": np.array([3, 1, 3, 8, 3, 0])})
 
 
+def in_float64() -> Seed:
+    """A network whose parameters Adam updates as one array."""
+    program = static.Program()
+    with static_mode(), static.program_guard(program, static.Program()):
+        x = static.data("x", [6, 5], "float64")
+        hidden = static.nn.fc(x, 7, activation="tanh")
+        wb.optimizer.Adam(0.1).minimize(wb.mean(wb.square(static.nn.fc(hidden, 3))))
+    return Seed("float64", program_to_dict(program), {"x": np.random.default_rng(0).random((6, 5))})
+
+
 def programs() -> Iterator[Seed]:
     """Every case, its sizes known, and models."""
     with static_mode():
@@ -198,6 +208,7 @@ def programs() -> Iterator[Seed]:
     yield nested()
     yield drawing()
     yield sparse()
+    yield in_float64()
 
 
 class _Unchanged(Mutant):

@@ -13,7 +13,7 @@ from tests.native.fences import Fenced
 from tests.native.one_row import kernels, run_inner_row, run_tape, sum_rows
 from workbench.runtime.division import borders
 from workbench.runtime.footprint import FOOTPRINTS
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.blocks import block_of, blocks_along, blocks_of, with_own_memory
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
@@ -47,11 +47,11 @@ def product(copied: bool) -> Row:
     return [a, *rows, m, n, k, 0, left, panel, *loops], [c]
 
 
-def gemm_batch() -> Row:
+def gemm_batch(dtype: str = "f4") -> Row:
     n0, n1, m, n, k = 6, 6, 5, 7, 3
-    a, b, c = floats(n0, n1, m, k), floats(n0, n1, k, n), empty(n0, n1, m, n)
+    a, b, c = (x.astype(dtype) for x in (floats(n0, n1, m, k), floats(n0, n1, k, n), empty(n0, n1, m, n)))
     loops = [n0, *(x.strides[0] for x in (a, b, c)), n1, *(x.strides[1] for x in (a, b, c))]
-    return [a, 111, k, b, 111, n, c, n, m, n, k, 0, sgemm_address(), *loops], [c]
+    return [a, 111, k, b, 111, n, c, n, m, n, k, 0, gemm_address(c.itemsize), *loops], [c]
 
 
 def _apart(row: tuple[Any, ...]) -> tuple[str, list[Any]]:
@@ -103,6 +103,7 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "attention_grad": [lambda: attention(False, True), lambda: attention(True, True)],
     "product": [lambda: product(False), lambda: product(True)],
     "gemm_batch": [gemm_batch],
+    "gemm_batch_of_doubles": [lambda: gemm_batch("f8")],
     "transpose": [transpose],
     "copy_rows": [copy_rows],
     "take_rows": [take_rows],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.native.one_row import kernels, run_row, run_tape, sum_rows
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.words.codes import DECLINED, DONE, PAUSED
 
@@ -15,7 +15,7 @@ def test_a_row_gets_addresses_and_numbers() -> None:
     a, b = rng.random((5, 7), np.float32), rng.random((7, 3), np.float32)
     c = np.ones((5, 3), np.float32)
     loops = 1, 0, 0, 0, 1, 0, 0, 0
-    assert run_row("gemm_batch", a, 111, 7, b, 111, 3, c, 3, 5, 3, 7, 1, sgemm_address(), *loops) == DONE
+    assert run_row("gemm_batch", a, 111, 7, b, 111, 3, c, 3, 5, 3, 7, 1, gemm_address(4), *loops) == DONE
     np.testing.assert_allclose(c, a @ b + 1, rtol=1e-6)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from workbench.errors import NotFound
 from workbench.runtime.division import Division, divisions_of
 
-FLOAT, WORD = 4, 8  # bytes
+FLOAT, DOUBLE, WORD = 4, 8, 8  # bytes
 
 
 class OutOfBounds(Exception):

@@ -15,9 +15,13 @@ _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
 
 
 @cache
-def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool) -> RowKernel:
-    """A kernel of a program, declared like those that are written by hand."""
-    kernel = RowKernel(program, form, layout, is_across)
+def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool, item: int = 4) -> RowKernel:
+    """A kernel of a program, declared like those that are written by hand.
+
+    Args:
+        item: bytes of an element.
+    """
+    kernel = RowKernel(program, form, layout, is_across, item)
     names = SIZES[layout]
     first = len(kernel.letters) - len(names)
     divisions = [
@@ -30,7 +34,7 @@ def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool)
 
 def all_row_kernels() -> list[RowKernel]:
     """Every kernel of every program that has been declared, each with what it touches."""
-    return [row_kernel(k.program, k.form, k.layout, k.is_across) for k in all_kernels()]
+    return [row_kernel(k.program, k.form, k.layout, k.is_across, k.item) for k in all_kernels()]
 
 
 def _unit(kernel: RowKernel, size: str) -> int:

@@ -20,7 +20,7 @@ from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.tape.transposes import strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.framework.program.guard import static_mode
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.tape import Tape
 
 
@@ -28,7 +28,10 @@ class Writer:
     """What rules of products ask of a writer."""
 
     def __init__(self) -> None:
-        self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
+        self.tape = Tape(kernels())
+
+    def gemm(self, item: int) -> int:
+        return gemm_address(item) or 0
 
     def temporary(self, shape: Any, dtype: Any = np.float32) -> np.ndarray:
         array = np.full(shape, np.nan, dtype)
@@ -46,14 +49,14 @@ def run_product(left: np.ndarray, right: np.ndarray, out: np.ndarray, adds: bool
     return len(rows)
 
 
-def arranged(data: Any, shape: tuple[int, ...], name: str, whole: bool = False) -> np.ndarray:
+def arranged(data: Any, shape: tuple[int, ...], name: str, whole: bool = False, dtype: Any = np.float32) -> np.ndarray:
     """An array of this shape whose dimensions lie in any order; those before the last two may be missing or 1."""
     if not whole:
         shape = tuple(data.draw(st.sampled_from([n, 1]), name) for n in shape[:-2]) + shape[-2:]
         shape = shape[data.draw(st.integers(0, len(shape) - 2), name) :]
     order = data.draw(st.permutations(range(len(shape))), name)
     rng = np.random.default_rng(len(order))
-    array = rng.standard_normal([shape[i] for i in order], np.float32)
+    array = rng.standard_normal([shape[i] for i in order], dtype)
     return array.transpose(np.argsort(order))
 
 
@@ -63,9 +66,11 @@ def test_products_of_any_arrangement(data: Any) -> None:
     """Strided, broadcast and summed over what the result has not; else refused before anything is written."""
     batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=3), "batch"))
     m, n, k = (data.draw(st.sampled_from([1, 2, 7, 8, 9, 16, 33, 70]), name) for name in "mnk")
-    left, right = arranged(data, (*batch, m, k), "left"), arranged(data, (*batch, k, n), "right")
+    dtype = data.draw(st.sampled_from([np.float32, np.float64]), "dtype")
+    left = arranged(data, (*batch, m, k), "left", dtype=dtype)
+    right = arranged(data, (*batch, k, n), "right", dtype=dtype)
     full = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    out = arranged(data, (*full, m, n), "out")
+    out = arranged(data, (*full, m, n), "out", dtype=dtype)
     adds = data.draw(st.booleans(), "adds")
     product = left.astype(float) @ right.astype(float)
     missing = product.ndim - out.ndim

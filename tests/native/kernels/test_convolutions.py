@@ -22,7 +22,7 @@ from workbench.executors.lowering.tape.conv.forms import (
     input_forms,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.blocks import blocks_of, with_own_memory
 from workbench.runtime.native.tape import Tape
 
@@ -37,8 +37,11 @@ class Writer:
     """What rules of convolutions ask of a writer; memory is not zero, and what lies behind it is watched."""
 
     def __init__(self) -> None:
-        self.tape, self.sgemm = Tape(kernels()), sgemm_address() or 0
+        self.tape = Tape(kernels())
         self.watched: list[np.ndarray] = []
+
+    def gemm(self, item: int) -> int:
+        return gemm_address(item) or 0
 
     def row(self, kernel: str, *arguments: Any) -> None:
         self.tape.row(kernel, *arguments)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.native.one_row import run_row
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.words.codes import DONE
 from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 
@@ -123,7 +123,7 @@ def test_batches(kernel: str) -> None:
         strides = a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2]
         status = run_row(kernel, *strides, 20, 17, 8, 0, None, None, *loops)
     else:
-        target = sgemm_address()
+        target = gemm_address(4)
         status = run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
     assert status == DONE
     np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-5)

@@ -9,7 +9,8 @@ import numpy as np
 
 from tests.native.one_row import kernels, run_tape
 from workbench.executors.lowering.operands import Scratch
-from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.lowering.tape.rules import computed_in
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode, dtype_for
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.runtime.native.tape import Tape
@@ -19,8 +20,9 @@ Op = tuple[Lowered, list[Any], list[Any]]
 
 def form_of(body: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Lowered:
     """A body of element-wise functions for arrays of these dtypes."""
-    outputs = body(*[Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(arrays)])
-    return lower(list(outputs) if isinstance(outputs, tuple) else [outputs], [a.dtype for a in arrays])
+    dtypes = [computed_in(a.dtype) for a in arrays]
+    outputs = body(*[Expr("input", value=i, dtype=d) for i, d in enumerate(dtypes)])
+    return lower(list(outputs) if isinstance(outputs, tuple) else [outputs], dtypes)
 
 
 def run(shape: tuple[int, ...], ops: Sequence[Op], joined: bool = True) -> list[bool]:
@@ -37,11 +39,12 @@ def run(shape: tuple[int, ...], ops: Sequence[Op], joined: bool = True) -> list[
         scratch.restart()
 
     for op in ops:
-        if joined and pending is not None and pending.accepts(shape, len(op[0].steps)) and _added(pending, op):
+        dtype = dtype_for([*op[1], *op[2]])
+        if joined and pending is not None and pending.accepts(shape, len(op[0].steps), dtype) and _added(pending, op):
             done.append(True)
             continue
         end()
-        pending = VectorCode(shape)
+        pending = VectorCode(shape, dtype)
         done.append(_added(pending, op))
         pending = pending if done[-1] else None
     end()

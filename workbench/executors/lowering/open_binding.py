@@ -17,7 +17,7 @@ import numpy as np
 from workbench.executors.failures import Explained
 from workbench.executors.lowering.binding import Binding, Ground, bind
 from workbench.executors.lowering.meta import MetaMemory
-from workbench.executors.lowering.open_tape import MetaValues, OpenLowering, OpenTape
+from workbench.executors.lowering.open_tape import NUMBERS, MetaValues, OpenLowering, OpenTape
 from workbench.executors.lowering.operands import Call, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.tape.segment import Segment
@@ -164,7 +164,8 @@ class _FilledTape:
         self.tape.kept = [*form.kept]
         raw = np.empty(64 * len(form.numbers) + 64, np.uint8)
         start = -address(raw) % 64
-        self._numbers = self.tape.keep(raw)[start : start + 64 * len(form.numbers)].view(np.float32)[::16]
+        lines = self.tape.keep(raw)[start : start + 64 * len(form.numbers)].reshape(-1, 64)
+        self._numbers = [lines.view(dtype)[:, place] for dtype, place in NUMBERS.items()]
         unknowns[number_of(form.begin)] = address(raw) + start
         self._gaps = [gap.at for gap in form.gaps]
         self._longer = [0]  # by how many words what lies behind so many gaps is moved
@@ -181,7 +182,8 @@ class _FilledTape:
         form = self._form
         middle = begin + len(form)
         end = middle + len(form.numbers)
-        self._numbers[:] = numbers[middle:end]
+        for copies in self._numbers:
+            copies[:] = numbers[middle:end]
         filled, pieces, behind = numbers[begin:middle], [], 0
         for gap in form.gaps:
             pieces += [filled[behind : gap.at], self._written(row(gap.node), lowering)]

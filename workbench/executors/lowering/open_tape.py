@@ -36,11 +36,15 @@ class Gap(NamedTuple):
     node: Node
 
 
+NUMBERS: dict[np.dtype[Any], int] = {np.dtype(np.float32): 0, np.dtype(np.float64): 1}
+"""A number is in memory as each of these: where in its cache line, in elements."""
+
+
 class OpenTape(Tape):
     """A tape whose words may be `Size`s.
 
     Attributes:
-        numbers: those that are in memory, float32, from the address `begin` on, a cache line apart.
+        numbers: those that are in memory from the address `begin` on, a cache line apart, see `NUMBERS`.
         gaps: in order. thread: whose tape it is.
     """
 
@@ -52,9 +56,11 @@ class OpenTape(Tape):
         self.gaps: list[Gap] = []
         self.thread = thread
 
-    def number(self, x: Any) -> Any:
+    def number(self, x: Any, dtype: Any = np.float32) -> Any:
         self.numbers.append(x)
-        return MetaArray(self.begin + 64 * (len(self.numbers) - 1), (1,), (4,), np.float32)
+        kind = np.dtype(dtype)
+        at = 64 * (len(self.numbers) - 1) + NUMBERS[kind] * kind.itemsize
+        return MetaArray(self.begin + at, (1,), (kind.itemsize,), kind)
 
     def leave_gap(self, node: Node) -> None:
         """For a row of the plan."""

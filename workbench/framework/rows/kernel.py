@@ -24,7 +24,8 @@ from workbench.framework.rows.recording import Per
 LINES, PLANES, COLUMNS = LAYOUTS = ("lines", "planes", "columns")
 NEAR = 4096  # elements that stay in the first cache: so many of short rows take each round together
 MOST_ROWS = 256  # that do so
-BLOCK = 128  # columns worked on at a time
+ITEMS = (4, 8)  # bytes of an element: of float32 and of float64
+BLOCK = 128  # columns of float32 worked on at a time
 PAD = 16  # elements behind what is kept
 
 _LINE_SIZES = ("batch", "stride", "rows", "width")
@@ -111,7 +112,7 @@ class RowKernel:
         """How many columns are worked on at a time: as many as there are registers for."""
         rounds = self.rounds.rounds
         is_light = all(len(one.folds) <= 1 and not one.outs for one in rounds)
-        return 2 * BLOCK if is_light else BLOCK
+        return (2 * BLOCK if is_light else BLOCK) * ITEMS[0] // self.item
 
     @cached_property
     def letters(self) -> str:
@@ -182,10 +183,11 @@ _FACTORS: dict[tuple[str, str], dict[Per, tuple[str, ...]]] = {
 def all_kernels() -> list[RowKernel]:
     """Every kernel of every program, in a fixed order."""
     return [
-        RowKernel(program, form, layout, is_across)
+        RowKernel(program, form, layout, is_across, item)
         for _, program in sorted(ROW_PROGRAMS.items())
         for form in program.forms
         for is_across in (False, True)
         for layout in LAYOUTS
         if layout in program.layouts and RowKernel(program, form, layout, is_across).outputs
+        for item in ITEMS
     ]

@@ -9,7 +9,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FLOATS = types.CPointer(types.float32)
+FLOATS, DOUBLES = types.CPointer(types.float32), types.CPointer(types.float64)
+HALVES = types.CPointer(types.uint16)
 INTS = types.CPointer(types.int64)
 BYTES = types.CPointer(types.uint8)
 INTS32 = types.CPointer(types.int32)
@@ -36,6 +37,30 @@ REORDERED = {"reassoc", "nsz", "contract", "arcp"}  # sums in the order vector r
 def floats(context: Any, address: Any) -> Any:
     """An address as a pointer to float32."""
     return FLOATS(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def doubles(context: Any, address: Any) -> Any:
+    """An address as a pointer to float64."""
+    return DOUBLES(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def halves(context: Any, address: Any) -> Any:
+    """An address as a pointer to the bits of float16 or bfloat16."""
+    return HALVES(INT), lambda c, b, s, args: b.inttoptr(args[0], c.get_value_type(s.return_type))
+
+
+@intrinsic
+def float_bits(context: Any, x: Any) -> Any:
+    """The bits of a float32, a uint32."""
+    return types.uint32(REAL), lambda c, b, s, args: b.bitcast(args[0], _I32)
+
+
+@intrinsic
+def float_of_bits(context: Any, bits: Any) -> Any:
+    """A float32 by its bits."""
+    return REAL(types.uint32), lambda c, b, s, args: b.bitcast(args[0], _F32)
 
 
 @intrinsic
@@ -204,11 +229,25 @@ def sgemm(
 
     flip_a, flip_b: 111 as it is, 112 transposed.
     """
-    signature = types.void(INT, INT, INT, INT, INT, INT, REAL, INT, INT, INT, INT, REAL, INT, INT)
+    return _gemm(REAL, _F32)
+
+
+@intrinsic
+def dgemm(
+    context: Any, target: Any, flip_a: Any, flip_b: Any, m: Any, n: Any, k: Any, alpha: Any,
+    a: Any, lda: Any, b: Any, ldb: Any, beta: Any, c: Any, ldc: Any,
+) -> Any:  # fmt: skip
+    """The same of float64, by the address of a `cblas_dgemm`."""
+    return _gemm(types.float64, ir.DoubleType())
+
+
+def _gemm(real: Any, element: Any) -> Any:
+    """A call of a product by its address, with factors of some type."""
+    signature = types.void(INT, INT, INT, INT, INT, INT, real, INT, INT, INT, INT, real, INT, INT)
 
     def generate(cx: Any, bd: Any, s: Any, args: Any) -> Any:
         p = _BYTE_POINTER
-        kinds = [_I32, _I32, _I32, _I64, _I64, _I64, _F32, p, _I64, p, _I64, _F32, p, _I64]
+        kinds = [_I32, _I32, _I32, _I64, _I64, _I64, element, p, _I64, p, _I64, element, p, _I64]
         target, fa, fb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
         function = bd.inttoptr(target, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
         flags = [_I32(101), bd.trunc(fa, _I32), bd.trunc(fb, _I32)]

@@ -90,6 +90,12 @@ class Arithmetic:
     def from_bits(self, bits: Any) -> Any:
         return self.builder.bitcast(bits, self.kind)
 
+    def to_integers(self, x: Any) -> Any:
+        return self.builder.fptosi(x, self.whole)
+
+    def to_floats(self, integers: Any) -> Any:
+        return self.builder.sitofp(integers, self.kind)
+
     def either(self, *masks: Any) -> Any:
         """Where one of the masks is true."""
         return reduce(self.builder.or_, masks)
@@ -150,7 +156,7 @@ class Arithmetic:
 
 
 class Doubles(Arithmetic):
-    """Float64, for what float32 is too short for on the way."""
+    """Float64: of float64 arrays, and for what float32 is too short for on the way."""
 
     element, integer_element, suffix, item = F64, I64, "f64", 8
 
@@ -169,16 +175,6 @@ class Doubles(Arithmetic):
 
 class Vectors(Arithmetic):
     """Float32."""
-
-    def to_integers(self, x: Any) -> Any:
-        return self.builder.fptosi(x, self.whole)
-
-    def to_floats(self, integers: Any) -> Any:
-        return self.builder.sitofp(integers, self.kind)
-
-    def power_of_two(self, n: Any) -> Any:
-        """2 to the power n, a vector of integers from -126 to 127."""
-        return self.from_bits(self.builder.shl(self.builder.add(n, self.integer(127)), self.integer(23)))
 
 
 def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., Sequence[Any]]) -> list[Any]:
@@ -236,19 +232,18 @@ class BlockOperand(NamedTuple):
         return builder.add(self.address, builder.and_(offset, self.mask))
 
 
-def map_long(
-    builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[BlockOperand], count: Any, lanes: int = WIDTH
-) -> None:
+def map_long(v: Arithmetic, body: Callable[..., Any], out: Any, operands: Sequence[BlockOperand], count: Any) -> None:
     """`map_vectors` for a long body, which is written once; only loads and stores are there for the last few, too.
 
     Args:
-        lanes: of a round; more than a register has are several registers, and what one waits for the others fill.
+        v: vectors of a round; those of more lanes than a register has are several registers, and what one waits for
+            the others fill.
     """
-    v = Vectors(builder, lanes)
+    builder, lanes = v.builder, v.lanes
 
     def one(i: Any) -> Sequence[Any]:
         start = builder.mul(i, I64(lanes))
-        offset, left = builder.mul(start, I64(4)), builder.sub(count, start)
+        offset, left = builder.mul(start, I64(v.item)), builder.sub(count, start)
         is_whole, inside = builder.icmp_signed(">=", left, I64(lanes)), v.first_lanes(left)
         operand_vectors = either(
             builder, is_whole,
@@ -287,18 +282,19 @@ def either(
     return phis
 
 
-def add_rows(builder: Any, out: Any, rows: Any, width: Any, count: Any, is_first: Any) -> None:
-    """Add the rows in a block of `count` floats, `width` each, to `out`; the first of all to nothing.
+def add_rows(v: Arithmetic, out: Any, rows: Any, width: Any, count: Any, is_first: Any) -> None:
+    """Add the rows in a block of `count` numbers, `width` each, to `out`; the first of all to nothing.
 
     Rows are added one after the other, whatever the size of blocks.
     """
-    v, bytes_of_row = Vectors(builder), builder.mul(width, I64(4))
+    builder = v.builder
+    bytes_of_row = builder.mul(width, I64(v.item))
     height = builder.sdiv(count, width)
 
     def columns(start: Any, vectors: int, mask: Any = None) -> None:
         """Of so many vectors of columns, from column `start` on."""
-        offset = builder.mul(start, I64(4))
-        places = [builder.add(offset, I64(64 * n)) for n in range(vectors)]
+        offset = builder.mul(start, I64(v.item))
+        places = [builder.add(offset, I64(v.item * WIDTH * n)) for n in range(vectors)]
 
         def row(r: Any, *totals: Any) -> Sequence[Any]:
             begin = builder.add(rows, builder.mul(r, bytes_of_row))
@@ -328,7 +324,25 @@ def add_rows(builder: Any, out: Any, rows: Any, width: Any, count: Any, is_first
     loop(builder, builder.sdiv(builder.add(left, I64(WIDTH - 1)), I64(WIDTH)), (), single)
 
 
-def call_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
+def call_lanes(v: Any, name: str, xs: Sequence[Any]) -> Any:
+    """A function of the C library, one number after the other."""
+    b, kind = v.builder, ir.FunctionType(v.element, [v.element] * len(xs))
+    function = cgutils.get_or_insert_function(b.module, kind, f"llvm.{name}.{v.suffix}")
+    with b.goto_block(b.function.entry_basic_block):
+        memory = [b.alloca(v.kind) for _ in xs]
+    for x, room in zip(xs, memory, strict=True):
+        b.store(x, room)
+    firsts = [b.bitcast(room, v.element.as_pointer()) for room in memory]
+
+    def lane(i: Any) -> Sequence[Any]:
+        b.store(b.call(function, [b.load(b.gep(first, [i])) for first in firsts]), b.gep(firsts[0], [i]))
+        return ()
+
+    loop(b, I64(v.lanes), (), lane)
+    return b.load(memory[0])
+
+
+def call_some_lanes(v: Vectors, name: str, x: Any, mask: Any, otherwise: Any) -> Any:
     """A function of the C library, one number after the other where the mask says so: for what hardly ever occurs."""
     b = v.builder
     entry = b.function.entry_basic_block

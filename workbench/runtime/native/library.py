@@ -25,7 +25,7 @@ from workbench.config import get_flag
 from workbench.errors import EnforceNotMet, Unavailable
 from workbench.framework.notice import say
 from workbench.framework.outside import is_from_outside
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.image import Damaged, Kernels
 from workbench.runtime.native.source import fingerprint
 from workbench.runtime.standing import standing
@@ -97,7 +97,7 @@ def why_not() -> str | None:
 def _require_support() -> None:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise Unavailable(f"kernels are made for Linux on x86-64, this is {sys.platform} on {platform.machine()}")
-    if sgemm_address() is None:
+    if gemm_address(4) is None:
         raise Unavailable("NumPy's BLAS has no cblas_sgemm with 64-bit sizes")
 
 

@@ -131,19 +131,19 @@ class Tape:
         """Where the rows are in memory, now that there are all of them."""
         return address(self.keep(np.array(self.words, np.int64)))
 
-    def number(self, x: Any) -> Any:
-        """A number in memory, float32, as an operand."""
-        return self.keep(np.full((1,), x, np.float32))
+    def number(self, x: Any, dtype: Any = np.float32) -> Any:
+        """A number in memory as an operand."""
+        return self.keep(np.full((1,), x, dtype))
 
     def truncate(self, words: int) -> None:
         """Take back what was written since the tape had so many words."""
         del self.words[words:]
 
     def constant(self, data: bytes, count: int) -> np.ndarray:
-        """At least so many float32 that are the number in `data`."""
+        """At least so many float32 or float64, as many bytes as it has tell, that are the number in `data`."""
         repeated = self._constants.get(data)
         if repeated is None or repeated.size < count:
-            repeated = self._constants[data] = np.repeat(np.frombuffer(data, np.float32), count)
+            repeated = self._constants[data] = np.repeat(np.frombuffer(data, f"f{len(data)}"), count)
             self.kept.append(repeated)
         return repeated
 

@@ -13,26 +13,30 @@ from typing import Any
 
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op
+from workbench.framework.values.dtype import has_halves
 from workbench.graph.ssa import Node
 
 Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
 
 ANY_VIEW, ANY_ELEMENTWISE, ANY_ROWS = "any view", "any element-wise op", "any row program"  # in place of op types
+IN_FLOAT32 = "any op on halves"
 
 RULES: dict[str, Rule] = {}
 INTEGERS: set[str] = set()  # ops whose kernels write integers, too
 OBJECTS: set[str] = set()  # ops with operands that travel as objects in Python, and need not in kernels
 SPARSE: set[str] = set()  # ops that take sparse gradients in kernels, or make them
+JOINED: set[str] = set()  # ops that stand for several, of which each rounds halves
 
 
 def native(
-    *ops: Op | str, integers: bool = False, objects: bool = False, sparse: bool = False
+    *ops: Op | str, integers: bool = False, objects: bool = False, sparse: bool = False, joined: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Note a rule for ops, or for nodes of a graph that are none, by their type.
 
     Args:
         integers: its kernels write integers as well as float32.
         objects: it can do without the operands that have no memory. sparse: these may be sparse gradients.
+        joined: the op stands for several, of which each rounds halves, as the rule would not on float32.
     """
     types = [op if isinstance(op, str) else op.type for op in ops]
 
@@ -41,6 +45,7 @@ def native(
         INTEGERS.update(types if integers else ())
         OBJECTS.update(types if objects else ())
         SPARSE.update(types if sparse else ())
+        JOINED.update(types if joined else ())
         return rule
 
     return note
@@ -56,6 +61,20 @@ def rule_of(node: Node) -> Rule | None:
     if node.record.is_view:
         return RULES[ANY_VIEW]
     return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None
+
+
+def rules_of(node: Node) -> list[Rule]:
+    """The rules a node may be written by, of which the first that suits does: its own, then that on float32."""
+    rule = rule_of(node)
+    if rule is None:
+        return []
+    is_one = node.is_op and node.type not in JOINED and "run_block" not in node.record.needs
+    return [rule, RULES[IN_FLOAT32]] if is_one and works_on_halves(node) else [rule]
+
+
+def works_on_halves(node: Node) -> bool:
+    """Whether an operand is float16 or bfloat16."""
+    return has_halves(value.spec.dtype.numpy for value in (*node.reads, *node.writes))
 
 
 def writes_once(rule: Rule) -> bool:

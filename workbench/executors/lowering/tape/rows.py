@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import ANY_ROWS, native
-from workbench.executors.lowering.tape.rules import FLOAT, copy, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOATS, copy, operands, require, require_dense
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op
@@ -71,21 +71,29 @@ def _write(
         place = _place(turned, range(len(kept)) if is_across else last)
     assert place is not None
     layout, sizes = place
-    kernel = row_kernel(program, form, layout, is_across)
+    dtype = _dtype(outs, ins)
+    kernel = row_kernel(program, form, layout, is_across, dtype.itemsize)
     require(kernel.name in writer.tape.kernels.addresses)  # an op that is declared outside the package has none
-    given = [_brought(writer, ins[n], x, shape, axes, turn) for n, x in enumerate(program.inputs)
+    given = [_brought(writer, ins[n], x, dtype, shape, axes, turn) for n, x in enumerate(program.inputs)
              if n in {number for number, _ in kernel.inputs}]  # fmt: skip
     targets, back = [], []
     for n, _ in kernel.outputs:
-        array, after = _room(writer, outs[n], program.outputs[n], shape, axes, turn)
+        array, after = _room(writer, outs[n], program.outputs[n], dtype, shape, axes, turn)
         targets.append(array)
         back.append(after)
     elements = kernel.kept_elements(sizes)
-    beside = writer.temporary((elements,)) if kernel.kept else None
+    beside = writer.temporary((elements,), dtype) if kernel.kept else None
     told = [float(attrs[name]) for name in program.numbers] + [int(attrs[name]) for name in program.integers]
     writer.row(kernel.name, *given, *targets, beside, *told, *sizes)
     for after in back:
         after()
+
+
+def _dtype(outs: Arrays, ins: Arrays) -> np.dtype[Any]:
+    """That of the elements, which kernels compute in."""
+    dtype = next(a.dtype for a in (*ins, *outs) if a is not None and a.dtype != INTEGER)
+    require(dtype in FLOATS)
+    return dtype
 
 
 def _place(shape: Sequence[Any], axes: Sequence[int]) -> Place | None:
@@ -118,36 +126,39 @@ def merged(groups: Sequence[tuple[int, bool]]) -> list[tuple[int, bool]]:
 
 
 def _brought(
-    writer: TapeWriter, array: Any, x: Any, shape: tuple[Any, ...], axes: Sequence[int], turn: Sequence[int] | None
-) -> Any:
+    writer: TapeWriter, array: Any, x: Any, dtype: Any, shape: tuple[Any, ...], axes: Sequence[int],
+    turn: Sequence[int] | None,
+) -> Any:  # fmt: skip
     """An operand as the kernel reads it."""
     require(array is not None)
     if x.is_integer:
         require(isinstance(array, np.ndarray), array.dtype == INTEGER, array.flags.c_contiguous)
     else:
-        require_plain(array)
+        require_dense(array)
+        require(array.dtype == dtype)
     _require_size(array, x, shape, axes)
     if turn is None or x.per is not Per.ELEMENT:
         return array
     seen = array.transpose(turn)
-    beside = writer.temporary(seen.shape)
+    beside = writer.temporary(seen.shape, dtype)
     copy(writer, seen, beside)
     return beside
 
 
 def _room(
-    writer: TapeWriter, out: Any, x: Any, shape: tuple[Any, ...], axes: Sequence[int], turn: Sequence[int] | None
-) -> tuple[np.ndarray, Callable[[], None]]:
+    writer: TapeWriter, out: Any, x: Any, dtype: Any, shape: tuple[Any, ...], axes: Sequence[int],
+    turn: Sequence[int] | None,
+) -> tuple[np.ndarray, Callable[[], None]]:  # fmt: skip
     """Where the kernel writes an output, and what brings it to its place afterwards."""
     if out is None:
-        return writer.temporary((_size(x, shape, axes),)), _nothing
-    require(out.dtype == FLOAT)
-    require_plain(out)
+        return writer.temporary((_size(x, shape, axes),), dtype), _nothing
+    require_dense(out)
+    require(out.dtype == dtype)
     _require_size(out, x, shape, axes)
     if turn is None or x.per is not Per.ELEMENT:
         return out, _nothing
     seen = out.transpose(turn)
-    beside = writer.temporary(seen.shape)
+    beside = writer.temporary(seen.shape, dtype)
     return beside, lambda: copy(writer, beside, seen)
 
 

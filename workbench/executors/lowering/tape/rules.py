@@ -14,11 +14,13 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
+from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import ROWS
 
 Arrays = Sequence[Any]
 
-FLOAT = np.dtype(np.float32)
+FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+FLOATS = (FLOAT, DOUBLE)  # what kernels compute with
 
 
 def operands(writer: TapeWriter, row: Row) -> tuple[list[Any], list[Any]]:
@@ -50,19 +52,39 @@ def require_plain(*arrays: np.ndarray) -> None:
         require(isinstance(a, np.ndarray), a.dtype == FLOAT, a.flags.c_contiguous, a.size > 0)
 
 
+def require_dense(*arrays: np.ndarray) -> None:
+    """The same, but all may be float64."""
+    for a in arrays:
+        require(isinstance(a, np.ndarray), a.dtype in FLOATS, a.dtype == arrays[0].dtype)
+        require(a.flags.c_contiguous, a.size > 0)
+
+
+def require_floating(*arrays: np.ndarray) -> None:
+    """All are of one floating dtype, which element-wise work takes."""
+    for a in arrays:
+        require(isinstance(a, np.ndarray), a.dtype == arrays[0].dtype, computed_in(a.dtype) in FLOATS)
+
+
+def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What numbers of a dtype are computed in: float16 and bfloat16 in float32."""
+    return FLOAT if dtype.char in HALVES else dtype
+
+
 def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:
     """One number everywhere."""
-    require(out.dtype == FLOAT)
-    form = lower([Expr("constant", value=np.float32(number), dtype=FLOAT)], [])
+    require_floating(out)
+    dtype = computed_in(out.dtype)
+    form = lower([Expr("constant", value=dtype.type(number), dtype=dtype)], [])
     writer.vector(form, out.shape, [], [out])
 
 
 def expression(writer: TapeWriter, body: Callable[..., Any], outs: Arrays, ins: Arrays) -> None:
     """`outs = body(*ins)`, a body of element-wise functions of expressions; shapes broadcast."""
-    inputs = [None if a is None else Expr("input", value=i, dtype=a.dtype) for i, a in enumerate(ins)]
+    dtypes = [None if a is None else computed_in(a.dtype) for a in ins]
+    inputs = [None if d is None else Expr("input", value=i, dtype=d) for i, d in enumerate(dtypes)]
     results = body(*inputs)
     results = list(results) if isinstance(results, tuple) else [results]
-    form = lower(results, [None if a is None else a.dtype for a in ins])
+    form = lower(results, dtypes)
     writer.vector(form, outs[0].shape, ins, outs)
 
 
@@ -75,8 +97,9 @@ def move(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
 
 def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
     """Any strides to any strides."""
-    require(source.dtype == FLOAT, out.dtype == FLOAT, source.shape == out.shape)
-    strided = strided_copy(source, out) if out.size else None
+    require_floating(source, out)
+    require(source.shape == out.shape)
+    strided = strided_copy(source, out) if out.size and out.dtype == FLOAT else None
     if strided is not None:
         writer.row(*strided)
     else:

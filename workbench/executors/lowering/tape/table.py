@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from workbench.executors.lowering import tape
 from workbench.executors.lowering.tape.registry import INTEGERS, SPARSE, rule_of
-from workbench.executors.lowering.tape.rules import FLOAT
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, computed_in
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.folder import import_all
@@ -28,7 +29,12 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     if any(spec.kind == ROWS for spec in (*read, *written)):
         return node.type in SPARSE and all(_is_plain(spec) for spec in (*read, *written))
     dense = all(is_static(spec) for spec in (*read, *written))
-    return dense and (node.type in INTEGERS or all(spec.dtype.numpy in (FLOAT, np.bool_) for spec in written))
+    return dense and (node.type in INTEGERS or all(_is_written(spec.dtype.numpy) for spec in written))
+
+
+def _is_written(dtype: np.dtype[Any]) -> bool:
+    """Whether kernels of any kind write arrays of a dtype."""
+    return computed_in(dtype) in FLOATS or dtype == np.bool_
 
 
 def has_kernels_among_trainers(node: Node, specs: Mapping[Value, Spec]) -> bool:

@@ -1,5 +1,7 @@
-"""Element-wise ops as vector code: the steps of `framework.expr.lowered` for blocks of float32 in native code.
+"""Element-wise ops as vector code: the steps of `framework.expr.lowered` for blocks of numbers in native code.
 
+The numbers are float32 or, where an operand is, float64. Arrays of float16 and bfloat16 are computed with as float32:
+results are rounded to them when they are made, and who reads such a result in the same row gets it as it was rounded.
 Ops that follow each other and have one shape become one row: what the first makes, the next takes from a register.
 """
 
@@ -16,15 +18,30 @@ import numpy as np
 from workbench.executors.lowering.tape.vector_row import Instruction, Leaf, Memory, RowWriter
 from workbench.executors.planning.sizes.size import overlap
 from workbench.framework.expr.lowered import ExprStep, Lowered
+from workbench.framework.values.dtype import HALVES
 from workbench.runtime.division import borders
 from workbench.runtime.native.tape import Pointer, Tape, pointer
-from workbench.runtime.words.opcodes import ADVANCES, GATHERED, OPERANDS, SCALAR, TILED, TRUTHS
+from workbench.runtime.words.opcodes import (
+    ADVANCES,
+    BFLOAT16S,
+    FLOAT16S,
+    FLOAT32S,
+    GATHERED,
+    OF_ONE_KIND,
+    OPERANDS,
+    SCALAR,
+    TILED,
+    TRUTHS,
+)
 
-BLOCK = 1024  # floats a block aims at: a few of them stay in the first cache
-MOST = 2048  # floats a block has at most
+BLOCK = 1024  # numbers a block aims at: a few of them stay in the first cache
+MOST = 2048  # numbers a block has at most
 _LONGEST = 64  # instructions of a row
-_VECTOR = 16  # floats; where pieces of the work begin
-_FLOAT, _TRUTH, _BYTE = np.dtype(np.float32), np.dtype(bool), np.dtype(np.uint8)
+_VECTOR = 16  # numbers; where pieces of the work begin
+_FLOAT, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+_TRUTH, _BYTE = np.dtype(bool), np.dtype(np.uint8)
+_SHORTER = {"E": BFLOAT16S, "e": FLOAT16S, "f": FLOAT32S}  # kinds of leaves, by NumPy's letters
+_ROUNDED = {"E": "to_bfloat16", "e": "to_float16", "f": "to_float32"}
 
 Array = np.ndarray
 Range = tuple[int, int]  # of bytes: first, and one past the last
@@ -38,10 +55,13 @@ class VectorCode:
     """Element-wise work on arrays of one shape, as one row of a tape.
 
     Values are numbers, as in `Lowered`; which of them is in which array is kept track of while ops are added.
+
+    Args:
+        dtype: of the numbers, float32 or float64, see `dtype_for`.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any] = _FLOAT) -> None:
+        self.shape, self.dtype = shape, dtype
         self.total = prod(shape)
         self.code: list[Instruction] = []
         self._leaves: dict[Leaf, int] = {}
@@ -54,14 +74,14 @@ class VectorCode:
 
     def copy(self) -> VectorCode:
         """As it is now; what is added to one is not added to the other."""
-        copied = VectorCode(self.shape)
+        copied = VectorCode(self.shape, self.dtype)
         for name, value in vars(self).items():
             setattr(copied, name, value.copy() if isinstance(value, list | dict | set) else value)
         return copied
 
-    def accepts(self, shape: tuple[int, ...], steps: int) -> bool:
-        """Whether work of this shape may join."""
-        return shape == self.shape and len(self.code) + steps <= _LONGEST
+    def accepts(self, shape: tuple[int, ...], steps: int, dtype: np.dtype[Any] = _FLOAT) -> bool:
+        """Whether work of this shape on such numbers may join."""
+        return shape == self.shape and dtype == self.dtype and len(self.code) + steps <= _LONGEST
 
     def add(self, form: Lowered, arrays: Sequence[Array | None], outs: Sequence[Array | None]) -> None:
         """Add an op.
@@ -77,8 +97,8 @@ class VectorCode:
         wanted = [(r, out) for out, r in zip(outs, form.results, strict=True) if out is not None and r is not None]
         values = [addition.value(result) for result, _ in wanted]  # all is read before anything is written
         for value, (result, out) in zip(values, wanted, strict=True):
-            is_number = len(form.dtypes) <= result < form.first_step and out.dtype == _FLOAT  # it takes any dtype
-            addition.give(value, _FLOAT if is_number else form.dtype_of(result), out)
+            is_number = len(form.dtypes) <= result < form.first_step and out.dtype.kind != "b"  # it takes any dtype
+            addition.give(value, self.dtype if is_number else form.dtype_of(result), out)
         addition.apply()
 
     def overlaps_result(self, memory: Range) -> bool:
@@ -96,7 +116,8 @@ class VectorCode:
             memory: `memory(floats)` gives memory that only this thread uses, for as long as the row runs.
         """
         outs = list(self._outs.values())
-        RowWriter(self.code, self._leaves, self._constants, outs, self._count, self._block(), memory).write(
+        item = self.dtype.itemsize
+        RowWriter(self.code, self._leaves, self._constants, outs, self._count, self._block(), memory, item).write(
             tape, self.total
         )
 
@@ -117,10 +138,10 @@ class VectorCode:
 
     def _part(self, begin: int, end: int) -> VectorCode:
         """The work on some of the elements; nothing is added to it."""
-        part = self.copy()
+        part, item = self.copy(), self.dtype.itemsize
         part.total = end - begin
-        part._leaves = {leaf.part(begin, end): value for leaf, value in self._leaves.items()}
-        part._outs = {address: (value, leaf.part(begin, end)) for address, (value, leaf) in self._outs.items()}
+        part._leaves = {leaf.part(begin, end, item): value for leaf, value in self._leaves.items()}
+        part._outs = {address: (value, leaf.part(begin, end, item)) for address, (value, leaf) in self._outs.items()}
         return part
 
     def _block(self) -> int:
@@ -163,12 +184,14 @@ class _Addition:
 
     def give(self, value: int, dtype: Any, out: Array) -> None:
         """Ask for a value in an array."""
-        if dtype != out.dtype or dtype not in (_FLOAT, _TRUTH):
+        if dtype == _FLOAT and self.code.dtype == _FLOAT and out.dtype.char in HALVES:
+            value, dtype = self._rounded(value, out.dtype), out.dtype
+        if dtype != out.dtype:
             raise Unsuitable
         if out.shape != self.code.shape:
             self._add_up(value, out)
             return
-        leaf = _leaf_of(out, self.code.shape, for_result=True)
+        leaf = _leaf_of(out, self.code.shape, self.code.dtype, for_result=True)
         if self._held(leaf) == value:
             return  # it is there
         self._note_written(leaf.where, leaf)
@@ -202,7 +225,7 @@ class _Addition:
         """The rows of a value, added up: the gradient of something that was repeated for every row."""
         shape = tuple(d for d in out.shape if d != 1)
         last = self.code.shape[len(self.code.shape) - len(shape) :] if shape else ()
-        if not shape or last != shape or not out.flags.c_contiguous or out.dtype != _FLOAT:
+        if not shape or last != shape or not out.flags.c_contiguous or out.dtype != self.code.dtype:
             raise Unsuitable
         self._require_period(out.size)
         where = pointer(out)
@@ -229,7 +252,7 @@ class _Addition:
     def _input(self, array: Array | None) -> int:
         if array is None:
             raise Unsuitable
-        leaf = _leaf_of(array, self.code.shape)
+        leaf = _leaf_of(array, self.code.shape, self.code.dtype)
         value, held = self.code._outs.get(leaf.address, (-1, None))
         if held == leaf:
             return value
@@ -249,7 +272,7 @@ class _Addition:
         return known
 
     def _constant(self, number: Array) -> int:
-        data = np.float32(number[()]).tobytes()
+        data = self.code.dtype.type(number[()]).tobytes()
         known = self.code._constants.get(data)
         if known is None:
             known = self.constants.get(data)
@@ -258,9 +281,13 @@ class _Addition:
         return known
 
     def _step(self, step: ExprStep) -> int:
+        if step.converts:
+            raise Unsuitable
+        if step.function == "copy" and self.code.dtype == _DOUBLE and {step.loop[0], step.dtype} == {_DOUBLE, _FLOAT}:
+            return self._rounded(self.value(step.args[0]), step.dtype)
         reads_bytes = step.function == "copy" and step.loop == (_BYTE,)
         loop = (*(() if reads_bytes else step.loop), step.dtype)
-        if step.converts or any(d not in (_FLOAT, _TRUTH) for d in loop):
+        if any(d not in (self.code.dtype, _TRUTH) for d in loop):
             raise Unsuitable
         operands = [self.value(a) for a in step.args]
         if step.function == "power":
@@ -270,9 +297,13 @@ class _Addition:
             name = _OF_TRUTHS.get(name, name)
         if name == "copy" and step.dtype == _TRUTH:
             name, operands = "not_equal", [*operands, self._number(0.0)]
-        if name != "copy" and name not in OPERANDS:
+        if name != "copy" and (name not in OPERANDS or name in OF_ONE_KIND):
             raise Unsuitable
         return self._made(name, *operands)
+
+    def _rounded(self, value: int, dtype: np.dtype[Any]) -> int:
+        """A value as one of some dtype, which may be shorter than the numbers that are worked on."""
+        return value if dtype == self.code.dtype else self._made(_ROUNDED[dtype.char], value)
 
     def _made(self, name: str, *operands: int) -> int:
         result = self.code.new()
@@ -280,7 +311,7 @@ class _Addition:
         return result
 
     def _number(self, x: float) -> int:
-        return self._constant(np.asarray(x, _FLOAT))
+        return self._constant(np.asarray(x, self.code.dtype))
 
     def _constant_exponent(self, number: int) -> float | None:
         inputs = len(self.form.dtypes)
@@ -311,28 +342,36 @@ _OF_TRUTHS = {
 }  # fmt: skip
 
 
+def dtype_for(arrays: Sequence[Array | None]) -> np.dtype[Any]:
+    """The numbers to work on for operands and results."""
+    return _DOUBLE if any(a is not None and a.dtype == _DOUBLE for a in arrays) else _FLOAT
+
+
 @lru_cache(maxsize=4096)
 def is_expressible(form: Lowered) -> bool:
     """Whether steps have a form as vector code, whatever the shapes and layouts of the operands."""
     arrays = [None if d is None else np.zeros(2, d) for d in form.dtypes]
     outs = [None if r is None else np.empty(2, form.dtype_of(r)) for r in form.results]
     try:
-        VectorCode((2,)).add(form, arrays, outs)
+        VectorCode((2,), dtype_for([*arrays, *outs])).add(form, arrays, outs)
     except Unsuitable:
         return False
     return True
 
 
-def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> Leaf:
-    """How an array is seen from blocks of a shape it is broadcast to."""
-    if array.dtype not in (_FLOAT, _TRUTH) and (for_result or array.dtype != _BYTE):
-        raise Unsuitable
+def _leaf_of(array: Array, shape: tuple[int, ...], dtype: np.dtype[Any], for_result: bool = False) -> Leaf:
+    """How an array is seen from blocks of a shape it is broadcast to.
+
+    Args:
+        dtype: of the numbers that are worked on.
+    """
     sizes, strides = _collapsed(array, shape)
     where = pointer(array)
-    if array.dtype != _FLOAT:
-        if len(sizes) > 4 or (for_result and strides != (1,)):
+    if array.dtype != dtype:
+        kind = _kind_of(array.dtype, dtype, for_result)
+        if len(sizes) > 4 or (for_result and kind == TRUTHS and strides != (1,)):
             raise Unsuitable
-        return Leaf(TRUTHS, where, sizes, strides)
+        return Leaf(kind, where, sizes, strides)
     if strides == (1,):
         return Leaf(ADVANCES, where, sizes, strides)
     if array.size == 1:
@@ -342,6 +381,16 @@ def _leaf_of(array: Array, shape: tuple[int, ...], for_result: bool = False) -> 
     if len(sizes) > 4:
         raise Unsuitable
     return Leaf(GATHERED, where, sizes, strides)
+
+
+def _kind_of(held: np.dtype[Any], dtype: np.dtype[Any], for_result: bool) -> int:
+    """The kind of leaf of an array of something else than the numbers that are worked on."""
+    if held == _TRUTH or (held == _BYTE and not for_result):
+        return TRUTHS
+    kind = _SHORTER.get(held.char)
+    if kind is None or (kind == FLOAT32S) != (dtype == _DOUBLE):
+        raise Unsuitable
+    return kind
 
 
 def _collapsed(array: Array, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workbench.runtime.footprint import FLOAT
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 from workbench.runtime.words.opcodes import (
     ADVANCES,
@@ -16,6 +15,7 @@ from workbench.runtime.words.opcodes import (
     CHAIN,
     COLUMN_SUM,
     GATHERED,
+    ITEMS,
     LINK_WORDS,
     LOAD,
     LONG_NUMBER,
@@ -26,14 +26,14 @@ from workbench.runtime.words.opcodes import (
     SLOT_WORDS,
     STORE,
     TILED,
-    TRUTHS,
+    VECTOR,
     WHOLE,
 )
 
 Memory = Callable[[int], np.ndarray]
-_VECTOR = 16  # floats
+_VECTOR = 16  # numbers
 _LINE = 64  # bytes; blocks begin where a vector may
-_AGAIN = 4 * REPEATED - 1  # the mask of what repeats as soon as it may
+_FLOAT = 4  # bytes
 
 
 class Leaf(NamedTuple):
@@ -57,16 +57,20 @@ class Leaf(NamedTuple):
         """Elements of the work that are to be seen together: a whole number of them can be left out at the begin."""
         return 1 if self.kind in (ADVANCES, SCALAR) else prod(self.sizes[1:])
 
-    def part(self, begin: int, end: int) -> Leaf:
-        """As work on the elements from `begin` to `end` sees it; both are multiples of the unit, or the very end."""
+    def part(self, begin: int, end: int, item: int) -> Leaf:
+        """As work on the elements from `begin` to `end` sees it; both are multiples of the unit, or the very end.
+
+        Args:
+            item: bytes of the numbers that are worked on.
+        """
         if self.kind in (SCALAR, TILED):
             return self
-        item, unit = 1 if self.kind == TRUTHS else FLOAT, self.unit
-        where = self.where.moved(item * (begin // unit) * self.strides[0])
+        unit = self.unit
+        where = self.where.moved(ITEMS.get(self.kind, item) * (begin // unit) * self.strides[0])
         return self._replace(where=where, sizes=((end - begin) // unit, *self.sizes[1:]))
 
     def words(self, slot: int, buffer: Pointer | None = None, filled: int = 0) -> list[Any]:
-        """How a row spells it; `filled` is how many floats of the buffer are filled once."""
+        """How a row spells it; `filled` is how many numbers of the buffer are filled once."""
         pad = 4 - len(self.sizes)
         return [
             self.kind, slot, buffer, filled, self.where, *[1] * pad, *self.sizes, *[0] * pad, *self.strides,
@@ -88,7 +92,7 @@ class RowWriter:
 
     Args:
         leaves, constants: the values that are read; outs: (value, array it is to be in).
-        block: floats worked on at a time.
+        block: numbers worked on at a time. item: bytes of one.
         memory: `memory(floats)` gives memory that only this thread uses, for as long as the row runs.
     """
 
@@ -101,8 +105,10 @@ class RowWriter:
         count: int,
         block: int,
         memory: Memory,
+        item: int,
     ) -> None:
-        self.leaves, self.constants, self.block, self.memory = leaves, constants, block, memory
+        self.leaves, self.constants, self.block, self.memory, self.item = leaves, constants, block, memory, item
+        self._again = item * REPEATED - 1  # the mask of what repeats as soon as it may
         self._next = count  # the number of the next value
         self.slots: dict[int, int] = {}  # value -> its slot
         self.slot_words: list[Any] = []
@@ -120,7 +126,8 @@ class RowWriter:
         stores = [leaf.words(self.slots[value]) for value, leaf in late]
         slots = len(self.slot_words) // SLOT_WORDS
         tape.row(
-            "vector", total, self.block, len(self.leaf_words), len(words), len(stores), slots, *self.slot_words,
+            VECTOR[self.item], total, self.block, len(self.leaf_words), len(words), len(stores), slots,
+            *self.slot_words,
             *[w for leaf in self.leaf_words for w in leaf], *words, *[w for leaf in stores for w in leaf],
         )  # fmt: skip
 
@@ -177,12 +184,12 @@ class RowWriter:
         self.slot_words += [where, mask]
         return len(self.slot_words) - SLOT_WORDS
 
-    def _buffer(self, floats: int) -> Pointer:
-        return pointer(self.memory(floats + _VECTOR)).aligned(_LINE)
+    def _buffer(self, count: int) -> Pointer:
+        return pointer(self.memory((count + _VECTOR) * (self.item // _FLOAT))).aligned(_LINE)
 
     def _operand_slots(self, tape: Tape) -> None:
         for data, value in self.constants.items():
-            self.slots[value] = self._slot(pointer(tape.constant(data, REPEATED + _VECTOR)).aligned(_LINE), _AGAIN)
+            self.slots[value] = self._slot(pointer(tape.constant(data, REPEATED + _VECTOR)).aligned(_LINE), self._again)
         for leaf, value in self.leaves.items():
             self.slots[value] = self._operand_slot(leaf)
 
@@ -190,19 +197,19 @@ class RowWriter:
         if leaf.kind == ADVANCES:
             return self._noted(leaf, self._slot(None))
         if leaf.kind == SCALAR:
-            return self._filled(leaf, REPEATED, _AGAIN)
+            return self._filled(leaf, REPEATED, self._again)
         if leaf.kind != TILED:
             buffer = self._buffer(self.block)
             return self._noted(leaf, self._slot(buffer), buffer)
         if leaf.period & (leaf.period - 1) == 0:
             if leaf.period >= REPEATED:
-                return self._slot(leaf.where, 4 * leaf.period - 1)
-            return self._filled(leaf, REPEATED, _AGAIN)
+                return self._slot(leaf.where, self.item * leaf.period - 1)
+            return self._filled(leaf, REPEATED, self._again)
         return self._slot(leaf.where) if leaf.period == self.block else self._filled(leaf, self.block, WHOLE)
 
-    def _filled(self, leaf: Leaf, floats: int, mask: int) -> int:
-        buffer = self._buffer(floats)
-        return self._noted(leaf, self._slot(buffer, mask), buffer, floats)
+    def _filled(self, leaf: Leaf, count: int, mask: int) -> int:
+        buffer = self._buffer(count)
+        return self._noted(leaf, self._slot(buffer, mask), buffer, count)
 
     def _noted(self, leaf: Leaf, slot: int, buffer: Pointer | None = None, filled: int = 0) -> int:
         self.leaf_words.append(leaf.words(slot, buffer, filled))

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.lowering.operands import Call, Context, Scratch, objects_of
-from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rule_of, writes_once
+from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rules_of, works_on_halves, writes_once
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.team import LateRow, ThreadTeam
-from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode
+from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode, dtype_for
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.schedule import seconds
 from workbench.executors.workers.pool import WorkerPool
@@ -24,7 +24,7 @@ from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.sum_row import SumRow
 from workbench.runtime.footprint import OutOfBounds
-from workbench.runtime.native.blas import sgemm_address
+from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.words.window import SLOTS
 
@@ -116,8 +116,8 @@ class TapeWriter:
 
     def add(self, row: Row, waits: Sequence[NativeFlag] = (), raised: Sequence[NativeFlag] = ()) -> bool:
         """Write a row of the plan; False, and nothing written, if it has no native form."""
-        rule = rule_of(row.node) if row.node.writes else None
-        if rule is None or not _can_be_written(row):
+        rules = rules_of(row.node) if row.node.writes else []
+        if not rules or not _can_be_written(row):
             return False
         before = self._state()
         if self._open_sums:
@@ -129,10 +129,7 @@ class TapeWriter:
         for flag in waits:
             self.tape.row("wait", flag.array, self._control.array)
         self._rows.append(row)
-        self._own, self._may_grow = False, self._grows(rule)
-        try:
-            rule(self, row)
-        except (Unsuitable, OutOfBounds, Unlowerable):
+        if not any(self._writes(rule, row) for rule in rules):
             self._restore(before)
             return False
         if raised or not self.joined or self._vector is None:
@@ -142,6 +139,17 @@ class TapeWriter:
         if not self._rows:
             self._begin = len(self.tape)
         self._safepoint(row)
+        return True
+
+    def _writes(self, rule: Rule, row: Row) -> bool:
+        """Write a row by a rule; False, and nothing written, if that does not suit it."""
+        before = self._state()
+        self._own, self._may_grow = False, self._grows(rule)
+        try:
+            rule(self, row)
+        except (Unsuitable, OutOfBounds, Unlowerable):
+            self._restore(before)
+            return False
         return True
 
     def _grows(self, rule: Rule) -> bool:
@@ -191,7 +199,8 @@ class TapeWriter:
         self._end_vector()
         row = self._rows[-1]
         value = row.node.outputs[number]
-        if self._team is not None and self._team.may_be_late(row, value):
+        own = not works_on_halves(row.node)  # else the row works on temporaries
+        if self._team is not None and own and self._team.may_be_late(row, value):
             self._team.leave(row, value, kernel, arguments)
         else:
             self.row(kernel, *arguments)
@@ -215,16 +224,20 @@ class TapeWriter:
         Raises:
             Unsuitable: it has no native form; nothing has been written.
         """
-        if not self._joins(form, shape, arrays, outs):
-            vector_code = VectorCode(shape)
+        read = [a for i, a in enumerate(arrays) if i in form.read]
+        dtype = dtype_for([*read, *outs])
+        if not self._joins(form, shape, dtype, arrays, outs):
+            vector_code = VectorCode(shape, dtype)
             vector_code.add(form, arrays, outs)
             self._end_vector()
             self._vector = vector_code
         self._own = True
 
-    def _joins(self, form: Lowered, shape: tuple[int, ...], arrays: Sequence[Any], outs: Sequence[Any]) -> bool:
+    def _joins(
+        self, form: Lowered, shape: tuple[int, ...], dtype: np.dtype[Any], arrays: Sequence[Any], outs: Sequence[Any]
+    ) -> bool:  # fmt: skip
         pending = self._vector
-        if pending is None or not pending.accepts(shape, len(form.steps)):
+        if pending is None or not pending.accepts(shape, len(form.steps), dtype):
             return False
         if not self._may_grow:
             pending = pending.copy()
@@ -292,11 +305,17 @@ class TapeWriter:
             self._team.finish(late)
             self._flush()
 
-    @property
-    def sgemm(self) -> int:
-        """The address of the BLAS's product, for a row that calls it."""
+    def gemm(self, item: int) -> int:
+        """The address of the BLAS's product of float32, or of float64, for a row that calls it.
+
+        Args:
+            item: bytes of an element.
+        """
+        address = gemm_address(item)
+        if address is None:
+            raise Unsuitable
         self.calls_blas = True
-        return sgemm_address() or 0
+        return address
 
     def temporary(self, shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray:
         """Memory for use until the end of the row of the plan."""

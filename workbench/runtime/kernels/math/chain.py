@@ -12,42 +12,49 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels.functions import BODIES
 from workbench.runtime.kernels.intrinsics import INT
-from workbench.runtime.kernels.vectors import I64, VECTOR, WIDTH, BlockOperand, Vectors, loop, vectors_in
-from workbench.runtime.words.opcodes import CASES, LINK_WORDS, LOAD, SHORT, STORE
+from workbench.runtime.kernels.vectors import I64, WIDTH, Arithmetic, BlockOperand, loop, vectors_in
+from workbench.runtime.words.opcodes import CASES, LINK_WORDS, LOAD, OF_ONE_KIND, SHORT, STORE
 
-MANY = 8 if llvm.get_host_cpu_features().get("avx512f") else 4
-"""Vectors of the accumulator: half of the registers, or all where a vector takes two."""
+_BYTES = 512 if llvm.get_host_cpu_features().get("avx512f") else 256
+"""Of the accumulator: half of the registers, or all where a vector takes two."""
 
 
-@intrinsic
-def run_chain(context: Any, links: Any, end: Any, slots: Any, count: Any) -> Any:
-    """Run the links between two addresses on `count` floats.
+def chain_of(numbers: type[Arithmetic]) -> Any:
+    """A function of kernels that runs the links between two addresses on a count of numbers of one kind.
 
     A chain begins with LOAD, so what the accumulator holds before does not matter.
     """
 
-    def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-        links, end, slots, count = args
-        step = MANY * WIDTH
-        trips = builder.sdiv(count, I64(step))
+    @intrinsic
+    def run_chain(context: Any, links: Any, end: Any, slots: Any, count: Any) -> Any:
+        def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _write_chain(numbers(builder), *args)
+            return cx.get_dummy_value()
 
-        def many(i: Any) -> Sequence[Any]:
-            _Links(builder, slots, builder.mul(i, I64(4 * step)), MANY, None).run(links, end)
-            return ()
+        return types.void(INT, INT, INT, INT), generate
 
-        loop(builder, trips, (), many)
-        done = builder.mul(trips, I64(step))
+    return run_chain
 
-        def single(i: Any) -> Sequence[Any]:
-            start = builder.add(done, builder.mul(i, I64(WIDTH)))
-            mask = Vectors(builder).first_lanes(builder.sub(count, start))
-            _Links(builder, slots, builder.mul(start, I64(4)), 1, mask).run(links, end)
-            return ()
 
-        loop(builder, vectors_in(builder, builder.sub(count, done)), (), single)
-        return cx.get_dummy_value()
+def _write_chain(v: Arithmetic, links: Any, end: Any, slots: Any, count: Any) -> None:
+    builder, vectors = v.builder, _BYTES // (WIDTH * v.item)
+    step = vectors * WIDTH
+    trips = builder.sdiv(count, I64(step))
 
-    return types.void(INT, INT, INT, INT), generate
+    def many(i: Any) -> Sequence[Any]:
+        _Links(v, slots, builder.mul(i, I64(v.item * step)), vectors, None).run(links, end)
+        return ()
+
+    loop(builder, trips, (), many)
+    done = builder.mul(trips, I64(step))
+
+    def single(i: Any) -> Sequence[Any]:
+        start = builder.add(done, builder.mul(i, I64(WIDTH)))
+        mask = v.first_lanes(builder.sub(count, start))
+        _Links(v, slots, builder.mul(start, I64(v.item)), 1, mask).run(links, end)
+        return ()
+
+    loop(builder, vectors_in(builder, builder.sub(count, done)), (), single)
 
 
 class _Links:
@@ -57,14 +64,14 @@ class _Links:
         width: how many vectors; mask: of their lanes, None for all.
     """
 
-    def __init__(self, builder: Any, slots: Any, offset: Any, width: int, mask: Any) -> None:
-        self.builder, self.slots, self.offset, self.width, self.mask = builder, slots, offset, width, mask
-        self.v = Vectors(builder)
+    def __init__(self, v: Arithmetic, slots: Any, offset: Any, width: int, mask: Any) -> None:
+        self.v, self.slots, self.offset, self.width, self.mask = v, slots, offset, width, mask
+        self.builder = v.builder
 
     def run(self, links: Any, end: Any) -> None:
         bytes_of_link = I64(8 * LINK_WORDS)
         count = self.builder.udiv(self.builder.sub(end, links), bytes_of_link)
-        undefined = [ir.Constant(VECTOR, ir.Undefined)] * self.width
+        undefined = [ir.Constant(self.v.kind, ir.Undefined)] * self.width
         loop(
             self.builder, count, undefined,
             lambda i, *held: self._link(self.builder.add(links, self.builder.mul(i, bytes_of_link)), held),
@@ -85,7 +92,7 @@ class _Links:
         builder.position_at_end(impossible)
         builder.unreachable()
         builder.position_at_end(behind)
-        after = [builder.phi(VECTOR) for _ in held]
+        after = [builder.phi(self.v.kind) for _ in held]
         for values, block in ends:
             for phi, x in zip(after, values, strict=True):
                 phi.add_incoming(x, block)
@@ -97,6 +104,8 @@ class _Links:
             (STORE, lambda: self._store(at, held)),
         ]
         for number, (name, place) in enumerate(CASES):
+            if OF_ONE_KIND.get(name, self.v.item) != self.v.item:
+                continue
             bodies.append((number, lambda name=name, place=place: self._applied(name, place, at, held)))  # type: ignore[misc]
         return bodies
 
@@ -120,10 +129,12 @@ class _Links:
 
     def _loaded(self, at: Any, number: int) -> list[Any]:
         start = self._place(at, number)
-        return [self.v.load(self.builder.add(start, I64(4 * WIDTH * n)), self.mask) for n in range(self.width)]
+        return [
+            self.v.load(self.builder.add(start, I64(self.v.item * WIDTH * n)), self.mask) for n in range(self.width)
+        ]
 
     def _store(self, at: Any, held: Sequence[Any]) -> Sequence[Any]:
         start = self._place(at, 1)
         for n, x in enumerate(held):
-            self.v.store(x, self.builder.add(start, I64(4 * WIDTH * n)), self.mask)
+            self.v.store(x, self.builder.add(start, I64(self.v.item * WIDTH * n)), self.mask)
         return held

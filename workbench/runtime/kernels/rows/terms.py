@@ -11,14 +11,13 @@ from numba.core import cgutils
 
 from workbench.framework.expr.expr import Expr
 from workbench.framework.rows.recording import AT, COUNT, PICK, Per
-from workbench.runtime.kernels.functions import BODIES, decay
+from workbench.runtime.kernels.functions import BODIES, NAMES, decay
 from workbench.runtime.kernels.vectors import F64, I32, I64
 
 Vector = Any  # a value of LLVM
 DOUBLE = 8  # bytes
 _ARITHMETIC = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv", "negative": "fneg"}
 _CONTRACTED = ("add", "subtract", "multiply")  # a product and the sum behind it are rounded once
-NAMES = {"abs": "absolute", "where": "select"}  # what expressions call what vector code calls otherwise
 
 
 class Terms:

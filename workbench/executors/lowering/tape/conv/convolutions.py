@@ -239,7 +239,7 @@ def _columns(writer: TapeWriter, kernel: str, geo: Geometry) -> tuple[Any, ...]:
     if not is_plain(geo):
         walk = writer.tape.kernels.addresses["fold" if kernel == "input_gradient_columns" else "unfold"]
         unfolded = writer.temporary((geo.taps, block, geo.out[1]))
-    return size, writer.sgemm, walk, unfolded, _row(writer)
+    return size, writer.gemm(4), walk, unfolded, _row(writer)
 
 
 # Tiles

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering.tape.math.sums import with_last
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import copy, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOAT, copy, operands, require, require_dense, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, memories
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -45,10 +45,11 @@ def _take(
     writer: TapeWriter, table: np.ndarray, ids: np.ndarray, out: np.ndarray, axis: int = 0, padding: int = NO_PADDING
 ) -> None:
     """The parts of a table along an axis that ids name."""
-    require_plain(table, out)
+    require_dense(table, out)
     _require_integers(ids)
     outer, height, width = _sizes(table, axis)
-    writer.row("take_rows", table, ids, out, outer, height, ids.size, width, padding)
+    words = table.itemsize // FLOAT.itemsize  # of an element: they are only moved
+    writer.row("take_rows", table, ids, out, outer, height, ids.size, words * width, padding)
 
 
 def _add(

@@ -107,7 +107,7 @@ def _loops(arrays: Sequence[np.ndarray | None]) -> tuple[int, ...]:
     return tuple(number for dim in padded for number in dim)
 
 
-@native(FUSED_ATTENTION)
+@native(FUSED_ATTENTION, joined=True)
 def attention(writer: TapeWriter, row: Row) -> None:
     (out,), (q, k, v, mask) = operands(writer, row)
     a = _Attention(row, q, k, v, mask)
@@ -120,7 +120,7 @@ def attention(writer: TapeWriter, row: Row) -> None:
     )  # fmt: skip
 
 
-@native(FUSED_ATTENTION.backward)
+@native(FUSED_ATTENTION.backward, joined=True)
 def attention_grad(writer: TapeWriter, row: Row) -> None:
     (gq, gk, gv), (q, k, v, mask, g) = operands(writer, row)
     a = _Attention(row, q, k, v, mask)

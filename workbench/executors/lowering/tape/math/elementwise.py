@@ -11,7 +11,17 @@ from workbench.executors.lowering.numpy.lower import call_attrs
 from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.math.whole import is_whole, whole_steps
 from workbench.executors.lowering.tape.registry import ANY_ELEMENTWISE, ANY_VIEW, native
-from workbench.executors.lowering.tape.rules import FLOAT, Arrays, copy, fill, move, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import (
+    FLOATS,
+    Arrays,
+    computed_in,
+    copy,
+    fill,
+    move,
+    operands,
+    require,
+    require_dense,
+)
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory.aliases import shown_input
@@ -30,7 +40,7 @@ def elementwise(writer: TapeWriter, row: Row) -> None:
     node = row.node
     outs, ins = operands(writer, row)
     require(all(a is None or isinstance(a, np.ndarray) for a in (*outs, *ins)))
-    form = steps_of(node.record, tuple(None if a is None else a.dtype for a in ins), node.attrs)
+    form = steps_of(node.record, tuple(None if a is None else computed_in(a.dtype) for a in ins), node.attrs)
     if form is None:
         raise Unsuitable
     form = form.only(tuple(out is not None for out in outs))
@@ -61,11 +71,11 @@ def _add_up_gradients(writer: TapeWriter, form: Lowered, shape: tuple[int, ...],
     for k, out in enumerate(outs):
         if out is None or out.shape == shape:
             continue
-        require_plain(out)
+        require_dense(out)
         there = _passed_on(form, k, shape, ins, outs)
         if there is None:
             there = _same_result(form, k, shape, outs)
-        wide[k] = writer.temporary(shape) if there is None else None
+        wide[k] = writer.temporary(shape, out.dtype) if there is None else None
         sums.append((wide[k] if there is None else there, out))
     require(bool(sums))
     if any(out is not None for out in wide):
@@ -78,7 +88,7 @@ def _same_result(form: Lowered, k: int, shape: tuple[int, ...], outs: Arrays) ->
     """Where the row writes the same numbers in full for another result."""
     for out, r in zip(outs, form.results, strict=True):
         if out is not None and r == form.results[k] and out.shape == shape:
-            return out if out.dtype == FLOAT and out.flags.c_contiguous else None
+            return out if out.dtype in FLOATS and out.flags.c_contiguous else None
     return None
 
 
@@ -90,7 +100,7 @@ def _passed_on(form: Lowered, k: int, shape: tuple[int, ...], ins: Arrays, outs:
     passed: np.ndarray = ins[number]
     others = [out for out, r in zip(outs, form.results, strict=True) if out is not None and r != number]
     kept = not any(np.may_share_memory(passed, out) for out in others)
-    return passed if kept and passed.dtype == FLOAT and passed.flags.c_contiguous else None
+    return passed if kept and passed.dtype in FLOATS and passed.flags.c_contiguous else None
 
 
 @native(ANY_VIEW)
@@ -103,7 +113,7 @@ def view(writer: TapeWriter, row: Row) -> None:
     if (source.size == out.size and np.may_share_memory(source, out)) or not out.size:
         return
     if node.record.view is not None and node.record.view.keeps_order and out.flags.c_contiguous:
-        bring = copy if out.dtype == FLOAT else move
+        bring = copy if out.dtype in FLOATS else move
         bring(writer, source, out.reshape(source.shape))
         return
     seen = node.record.forward(np, *ins, **call_attrs(node))
@@ -115,7 +125,7 @@ def view(writer: TapeWriter, row: Row) -> None:
 @native(FUSED_ELEMENTWISE)
 def fused_elementwise(writer: TapeWriter, row: Row) -> None:
     ((outs,), (ins,)) = operands(writer, row)
-    form = lower(row.node.attrs["results"], [a.dtype for a in ins])
+    form = lower(row.node.attrs["results"], [computed_in(a.dtype) for a in ins])
     writer.vector(form, outs[0].shape, ins, outs)
 
 

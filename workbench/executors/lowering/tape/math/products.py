@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, fill, operands, require
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, fill, operands, require
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.sizes.size import is_at_least
@@ -22,6 +22,7 @@ from workbench.runtime.words.product import AS_IT_IS, FLIPPED, LINE, PANEL, left
 
 MOST_ROWS = 64  # of a tape, for one product
 _ITEM = FLOAT.itemsize
+GEMMS = {4: "gemm_batch", 8: "gemm_batch_of_doubles"}  # by the bytes of an element
 
 TapeRow = tuple[Any, ...]  # a kernel and its arguments
 
@@ -74,18 +75,19 @@ class _Product:
     """`out = left @ right`, with as few dimensions as will do.
 
     Args:
-        left, right: [..., m, k] and [..., k, n], float32, broadcast against each other.
+        left, right: [..., m, k] and [..., k, n], float32 or float64, broadcast against each other.
         out: [..., m, n]; dimensions of the batch that it has not, or of size 1, are summed over.
     """
 
     def __init__(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-        require(left.dtype == right.dtype == out.dtype == FLOAT)
+        require(left.dtype == right.dtype == out.dtype, out.dtype in FLOATS)
+        self.item = out.itemsize
         all_rows = left.shape[-2] * math.prod(d.size for d in _batch_of(left, right, out) if not d.right)
-        self.by_blas = way_of(all_rows, right.shape[-1], left.shape[-1], False, False).by_blas
-        if out.strides[-1] != _ITEM and out.shape[-1] > 1:
+        self.by_blas = self.item != _ITEM or way_of(all_rows, right.shape[-1], left.shape[-1], False, False).by_blas
+        if out.strides[-1] != self.item and out.shape[-1] > 1:
             left, right, out = right.swapaxes(-1, -2), left.swapaxes(-1, -2), out.swapaxes(-1, -2)
         (self.m, self.k), self.n = left.shape[-2:], right.shape[-1]
-        require(out.strides[-1] == _ITEM or self.n == 1)
+        require(out.strides[-1] == self.item or self.n == 1)
         self.starts = pointer(left), pointer(right), pointer(out)
         self.left = left.strides[-2], left.strides[-1]
         self.right, self.out_row = (right.strides[-2], right.strides[-1]), out.strides[-2]
@@ -123,6 +125,7 @@ class _Product:
         return rows
 
     def _by_tiles(self, writer: TapeWriter) -> _Call:
+        require(self.item == _ITEM)
         way = way_of(self.m, self.n, self.k, self.left[1] != _ITEM, self.right[1] != _ITEM)
         copies_right = way.copies_right if self.right[1] == _ITEM else 1
         require(self.right[1] == _ITEM or self.right[0] == _ITEM or self.k == 1)
@@ -134,11 +137,12 @@ class _Product:
 
     def _by_blas(self, writer: TapeWriter) -> _Call | None:
         """None if it does not take operands that lie so."""
-        left, right = layout((self.m, self.k), self.left), layout((self.k, self.n), self.right)
-        out = layout((self.m, self.n), (self.out_row, _ITEM))
+        item = self.item
+        left, right = layout((self.m, self.k), self.left, item), layout((self.k, self.n), self.right, item)
+        out = layout((self.m, self.n), (self.out_row, item), item)
         if left is None or right is None or out is None or out[0] != AS_IT_IS:
             return None
-        return _Call("gemm_batch", (left, right, out[1:]), (writer.sgemm,))
+        return _Call(GEMMS[item], (left, right, out[1:]), (writer.gemm(item),))
 
 
 def _copy(writer: TapeWriter, floats: Number, when: Number) -> Pointer | None:
@@ -181,12 +185,12 @@ def _loops(dims: Sequence[_BatchDim]) -> tuple[int, ...]:
     return tuple(number for dim in padded for number in dim)
 
 
-def layout(shape: tuple[int, int], strides: tuple[int, int]) -> tuple[int, int] | None:
+def layout(shape: tuple[int, int], strides: tuple[int, int], item: int) -> tuple[int, int] | None:
     """Whether a matrix lies in memory transposed, and the distance of its rows, or columns, in elements.
 
     None if BLAS cannot read it.
     """
-    (rows, cols), (down, right) = shape, (s // _ITEM for s in strides)
+    (rows, cols), (down, right) = shape, (s // item for s in strides)
     if (right == 1 or cols == 1) and (down >= cols or rows == 1):
         return AS_IT_IS, max(down, cols)
     if (down == 1 or rows == 1) and (right >= rows or cols == 1):

@@ -10,7 +10,16 @@ import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rows import groups_of, merged, write_op
-from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import (
+    FLOAT,
+    computed_in,
+    copy,
+    expression,
+    operands,
+    require,
+    require_dense,
+    require_floating,
+)
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -25,7 +34,7 @@ LONG = 256  # floats of a row
 
 def add_up(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
     """The sum of an array over what the shape of `out`, which broadcasts to its own, lacks or has with size 1."""
-    require_plain(source, out)
+    require_dense(source, out)
     kept = (1,) * (source.ndim - out.ndim) + out.shape
     require(len(kept) == source.ndim, all(k in (1, d) for k, d in zip(kept, source.shape, strict=True)))
     sum_axes(writer, source, [a for a, k in enumerate(kept) if k != source.shape[a]], out)
@@ -37,7 +46,7 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
     Neighbouring axes are one. Of several left the last goes first if it is long, else the first: long rows are summed
     as fast as they are read, short ones had better be few.
     """
-    require_plain(source, out)
+    require_dense(source, out)
     groups = groups_of(source.shape, axes)
     require(out.size == math.prod(n for n, is_summed in groups if not is_summed))
     while any(is_summed for _, is_summed in groups):
@@ -47,7 +56,7 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
         inner = math.prod(n for n, _ in groups[at + 1 :])
         groups = merged([*groups[:at], *groups[at + 1 :]])
         last = not any(is_summed for _, is_summed in groups)
-        target = out if last else writer.temporary((outer * inner,))
+        target = out if last else writer.temporary((outer * inner,), out.dtype)
         lines = source.reshape(outer, rows, inner)
         write_op(writer, REDUCE_SUM, [target.reshape(-1)], [lines], {**REDUCE_SUM.attrs, "dim": (1,)})
         source = target
@@ -58,9 +67,10 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
 def _divided(writer: TapeWriter, x: np.ndarray, out: np.ndarray, count: int) -> None:
     """x / count, repeated to the shape of `out`."""
     if type(count) is not int:  # one that depends on sizes nobody knows yet
-        expression(writer, lambda x, n: x / n, [out], [x, writer.tape.number(count)])
+        dtype = computed_in(x.dtype)
+        expression(writer, lambda x, n: x / n, [out], [x, writer.tape.number(count, dtype)])
         return
-    expression(writer, lambda x: x if count == 1 else x / np.float32(count), [out], [x])
+    expression(writer, lambda x: x if count == 1 else x / float(count), [out], [x])
 
 
 def seen_along(reduced: np.ndarray, shape: Sequence[int], axes: Sequence[int]) -> np.ndarray:
@@ -93,7 +103,7 @@ def expand_reduced(writer: TapeWriter, row: Row) -> None:
 
 def spread(writer: TapeWriter, reduced: np.ndarray, out: np.ndarray, axes: Sequence[int], average: bool) -> None:
     """What a reduction gave, repeated along what it was taken over; or its share."""
-    require_plain(reduced, out)
+    require_floating(reduced, out)
     count = math.prod(out.shape[a] for a in axes) if average else 1
     _divided(writer, seen_along(reduced, out.shape, axes), out, count)
 
@@ -115,7 +125,7 @@ def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndar
     turned = x.transpose(*(a for a in range(x.ndim) if a not in axes), *axes)
     if turned.flags.c_contiguous:
         return turned
-    beside = writer.temporary(turned.shape)
+    beside = writer.temporary(turned.shape, x.dtype)
     copy(writer, turned, beside)
     return beside
 
@@ -132,7 +142,7 @@ def add_n(writer: TapeWriter, row: Row) -> None:
     elif any(isinstance(term, SparseOperand) for term in terms):
         _add_sparse(writer, terms, out)
     else:
-        require_plain(out, *terms)
+        require_floating(out, *terms)
         expression(writer, _in_order, [out], terms)
 
 
@@ -145,7 +155,7 @@ def _add_sparse(writer: TapeWriter, terms: Sequence[Any], out: np.ndarray) -> No
     at = [n for n, term in enumerate(terms) if isinstance(term, SparseOperand)]
     tables = [term for term in terms if not isinstance(term, SparseOperand)]
     require(len(at) == 1)
-    require_plain(out, *tables)
+    require_dense(out, *tables)
     (rows,) = memories([terms[at[0]]])
 
     def compute(shape: tuple[int, ...], gradient: Any, others: Sequence[Any], outs: Sequence[np.ndarray]) -> None:
@@ -160,19 +170,28 @@ def add_n_grad(writer: TapeWriter, row: Row) -> None:
     (outs,), (*_, g) = operands(writer, row)
     wanted = [out for out in outs if out is not None]
     require(g is not None)
-    require_plain(g, *wanted)
+    require_floating(g, *wanted)
     expression(writer, lambda g: (g,) * len(wanted), wanted, [g])
 
 
 @native(squared_l2_norm, sparse=True)
 def squared_norm(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
-    require_plain(out)
     if isinstance(x, SparseOperand):
         (rows,) = memories([x])
         x = merge(writer, rows).values
-    require_plain(x)
-    writer.row("sum_squares", x, out, x.size)
+    _squares(writer, x, out)
+
+
+def _squares(writer: TapeWriter, x: np.ndarray, out: np.ndarray) -> None:
+    """The sum of squares."""
+    require_dense(x, out)
+    if x.dtype == FLOAT:
+        writer.row("sum_squares", x, out, x.size)
+        return
+    squares = writer.temporary((x.size,), x.dtype)
+    expression(writer, lambda x: x * x, [squares], [x.reshape(-1)])
+    sum_axes(writer, squares, [0], out.reshape(-1))
 
 
 @native(clip_by_norm, sparse=True)
@@ -181,9 +200,9 @@ def clip_by_norm_row(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     if isinstance(x, SparseOperand):
         x = out = merged_into(writer, x, out).values
-    require_plain(x, out)
-    limit = np.float32(row.node.attrs["max_norm"])
-    square, factor = writer.temporary((1,)), writer.temporary((1,))
-    writer.row("sum_squares", x, square, x.size)
+    require_dense(x, out)
+    limit = x.dtype.type(row.node.attrs["max_norm"])
+    square, factor = writer.temporary((1,), x.dtype), writer.temporary((1,), x.dtype)
+    _squares(writer, x, square)
     expression(writer, lambda s: limit / Recording.maximum(Recording.sqrt(s), limit), [factor], [square])
     expression(writer, lambda x, f: x * f, [out.reshape(-1)], [x.reshape(-1), factor])

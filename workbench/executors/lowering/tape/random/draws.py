@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from math import ceil
+from typing import Any
 
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import (
+    FLOAT,
+    computed_in,
+    expression,
+    operands,
+    require,
+    require_floating,
+    require_plain,
+)
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
@@ -26,17 +35,20 @@ def _stream(writer: TapeWriter, row: Row) -> tuple[np.ndarray, np.ndarray]:
     return stream, writer.temporary((CHUNK,))
 
 
-def _factor(row: Row) -> np.float32:
-    """What kept elements are multiplied by."""
+def _factor(row: Row, x: np.ndarray) -> np.floating[Any]:
+    """What kept elements are multiplied by, as a number of their dtype."""
     attrs = row.node.attrs
-    return np.float32(kept_factor(attrs["dropout_prob"], attrs["is_test"], attrs["dropout_implementation"]))
+    require_floating(x)
+    return computed_in(x.dtype).type(
+        kept_factor(attrs["dropout_prob"], attrs["is_test"], attrs["dropout_implementation"])
+    )
 
 
 @native(DROPOUT, integers=True)
 def dropout(writer: TapeWriter, row: Row) -> None:
     (out, mask), (x,) = operands(writer, row)
-    attrs, factor = row.node.attrs, _factor(row)
-    require(x.dtype == FLOAT, x.size > 0)
+    attrs, factor = row.node.attrs, _factor(row, x)
+    require(x.size > 0)
     if attrs["is_test"]:
         if mask is not None:
             writer.row("draw_truths", *_stream(writer, row), mask, mask.size, 0)  # all are
@@ -48,18 +60,18 @@ def dropout(writer: TapeWriter, row: Row) -> None:
     writer.row("draw_truths", *_stream(writer, row), mask, mask.size, least)
     if out is not None:
         kept = mask.view(bool)
-        expression(writer, lambda x, kept: Recording.where(kept, x * factor, np.float32(0)), [out], [x, kept])
+        expression(writer, lambda x, kept: Recording.where(kept, x * factor, factor * 0), [out], [x, kept])
 
 
 @native(DROPOUT.backward)
 def dropout_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, mask, g, _) = operands(writer, row)
     require(g is not None)
-    factor = _factor(row)
+    factor = _factor(row, g)
     if row.node.attrs["is_test"]:
         expression(writer, lambda g: g * factor, [out], [g])
         return
-    expression(writer, lambda g, kept: g * (kept.astype("float32") * factor), [out], [g, mask.view(bool)])
+    expression(writer, lambda g, kept: g * (kept.astype(factor.dtype) * factor), [out], [g, mask.view(bool)])
 
 
 @native(UNIFORM_RANDOM)

@@ -19,11 +19,13 @@ from workbench.executors.lowering.tape.rules import (
     move,
     operands,
     require,
-    require_plain,
+    require_dense,
+    require_floating,
 )
 from workbench.executors.lowering.tape.tensor.rearranged import copy_bordered
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.math.cast import CAST
 from workbench.ops.tensor.assign import ASSIGN
@@ -37,7 +39,7 @@ Array = np.ndarray
 
 
 def _require_floats(*arrays: Array) -> None:
-    require(all(isinstance(a, np.ndarray) and a.dtype == FLOAT for a in arrays))
+    require_floating(*arrays)
 
 
 def _require_apart(out: Array, *sources: Array) -> None:
@@ -70,6 +72,9 @@ def assign(writer: TapeWriter, row: Row) -> None:
 def cast(writer: TapeWriter, row: Row) -> None:
     """Integers have a kernel, floats and truth values are element-wise work."""
     (out,), (x,) = operands(writer, row)
+    if out.dtype.char in HALVES and x.dtype != np.int64:
+        expression(writer, lambda x: x.astype("float32"), [out], [x])
+        return
     if (x.dtype, out.dtype) != (np.dtype(np.int64), FLOAT):
         elementwise(writer, row)
         return
@@ -274,5 +279,5 @@ def tile_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     require(g is not None)
     many, once = _by_copies(row, x)
-    require_plain(g, out)
+    require_dense(g, out)
     add_up(writer, g.reshape(many), out.reshape(once))

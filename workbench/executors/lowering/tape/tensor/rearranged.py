@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, copy, expression, operands, require
+from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_floating
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
@@ -30,7 +30,8 @@ _MOST = 27  # pieces: three in each of three dimensions
 
 def copy_pieces(writer: TapeWriter, x: Array, out: Array, pieces: Sequence[Sequence[Piece]]) -> None:
     """Copy every combination of the pieces of the dimensions; a source of one entry is repeated."""
-    require(x.dtype == FLOAT, out.dtype == FLOAT, out.size > 0, not np.may_share_memory(x, out))
+    require_floating(x, out)
+    require(out.size > 0, not np.may_share_memory(x, out))
     combinations = list(product(*pieces))
     require(len(combinations) <= _MOST)
     for combination in combinations:
@@ -126,7 +127,8 @@ def _behind(size: int, width: int, mode: str) -> slice:
 def triangle(writer: TapeWriter, row: Row) -> None:
     x, out = _moved(writer, row)
     require_fixed(x, out)
-    require(x.dtype == FLOAT, out.dtype == FLOAT, out.size > 0)
+    require_floating(x, out)
+    require(out.size > 0)
     attrs: dict[str, Any] = row.node.attrs
     is_kept = writer.tape.keep(TRIL_TRIU.forward(np, np.ones(x.shape[-2:], bool), **attrs))
-    expression(writer, lambda x, kept: Recording.where(kept, x, np.float32(0)), [out], [x, is_kept])
+    expression(writer, lambda x, kept: Recording.where(kept, x, 0.0), [out], [x, is_kept])

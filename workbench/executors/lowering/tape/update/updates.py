@@ -10,7 +10,7 @@ import numpy as np
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands, updates_one_copy
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, expression, move, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, move, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -23,6 +23,8 @@ from workbench.ops.update.bound_updates import Split, traced
 from workbench.ops.update.optimizers import UPDATES
 from workbench.runtime.comm.request import sum_order
 from workbench.runtime.native.tape import address
+
+_REQUIRE_EQUAL = {4: "require_equal", 8: "require_equal_words"}  # by the bytes of a number
 
 
 @native(*map(find_op, UPDATES), sparse=True)
@@ -67,9 +69,11 @@ def _update_rows(
 
 def _computed_once(writer: TapeWriter, split: Split, given: Sequence[Any]) -> list[np.ndarray]:
     """The numbers that depend on rate and powers alone."""
-    numbers = [writer.temporary(()) for _ in split.expressions]
-    if numbers:
-        writer.vector(lower(split.expressions, [None if a is None else a.dtype for a in given]), (), given, numbers)
+    if not split.expressions:
+        return []
+    form = lower(split.expressions, [None if a is None else a.dtype for a in given])
+    numbers = [writer.temporary((), form.dtype_of(result)) for result in form.results if result is not None]
+    writer.vector(form, (), given, numbers)
     return numbers
 
 
@@ -97,7 +101,8 @@ def write_update(
     count = len(ins) - len(body.betas)
     held = [ins[0], ins[1], *ins[3:count], *summands]
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
-    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*held, *scalars)))
+    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == held[0].dtype) for a in held))
+    require(held[0].dtype in FLOATS, all(a.dtype in FLOATS for a in scalars))
     results = traced(body.formula, held, scalars, attrs, len(summands))
     wanted = [
         (r, out) for one in outs for r, out in zip(results, one, strict=False) if r is not None and out is not None
@@ -139,16 +144,18 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
             sharded[1], *others = (a[own] for a in summands(node, writer.context))
         write_update(writer, record.type, node.attrs["attrs"], outs_of_all, sharded, powers, others)
         return
+    require(all(p.dtype in FLOATS for p in powers))
     for p in powers:
-        writer.row("require_equal", p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
+        writer.row(_REQUIRE_EQUAL[p.itemsize], p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
     write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
 
 
 def _require_one_rate(writer: TapeWriter, shards: Sequence[Node]) -> None:
     """Where devices have rates of their own, each of them does its whole update (X-19): all see the same."""
     first, *others = [_flat_operands(writer, shard)[0][2] for shard in shards]
+    require(first.dtype in FLOATS)
     for rate in others:
-        writer.row("require_equal", first, rate, 1, 1)
+        writer.row(_REQUIRE_EQUAL[rate.itemsize], first, rate, 1, 1)
 
 
 def _flat_operands(writer: TapeWriter, node: Node) -> tuple[list[Any], list[Any], list[np.ndarray]]:
