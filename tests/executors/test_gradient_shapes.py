@@ -24,7 +24,7 @@ from workbench.framework.text.serialize import program_from_dict, program_to_dic
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 from workbench.runtime.footprint import OutOfBounds
-from workbench.runtime.native import tape
+from workbench.runtime.native import blocks, tape
 
 F = wb.nn.functional
 Body = Callable[[Any], Any]
@@ -82,7 +82,8 @@ def test_rows_of_the_tape_are_checked_whatever_the_shapes_are_thought_to_be(name
     """Without the rule above: what is too short is not read beyond its end."""
     monkeypatch.setattr(grad_op, "_require_outputs", lambda *given: None)
     refused: list[str] = []
-    monkeypatch.setattr(tape, "_pointed", partial(_noting, refused))
+    for module in (tape, blocks):
+        monkeypatch.setattr(module, "pointed", partial(_noting, refused))
     built, feed, slope = _with_gradient(BODIES[name], 5000, 4)
     scope = _started(built)
     with suppress(EnforceNotMet):  # calls may know what to do with it
@@ -90,7 +91,7 @@ def test_rows_of_the_tape_are_checked_whatever_the_shapes_are_thought_to_be(name
     assert refused
 
 
-_POINTED = tape._pointed
+_POINTED = tape.pointed
 
 
 def _noting(refused: list[str], kernel: str, *given: Any) -> int:

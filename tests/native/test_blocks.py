@@ -14,7 +14,7 @@ from tests.native.one_row import kernels, run_inner_row, run_tape, sum_rows
 from workbench.runtime.division import borders
 from workbench.runtime.footprint import FOOTPRINTS
 from workbench.runtime.native.blas import gemm_address
-from workbench.runtime.native.blocks import block_of, blocks_along, blocks_of, with_own_memory
+from workbench.runtime.native.blocks import BlockRow, block_of, blocks_along, blocks_of
 from workbench.runtime.native.control import Control, lines
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.row_kernels import all_row_kernels
@@ -145,7 +145,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
             tape = Tape(kernels())
             memory = partial(memory_of, tape)
             for block in reversed(blocks):
-                tape.row(kernel, *with_own_memory(kernel, block, memory))
+                BlockRow(kernel, block).write(tape, memory)
             assert run_tape(tape) == 0
             for out, right in zip(outs, expected, strict=True):
                 np.testing.assert_array_equal(out, right)

@@ -23,7 +23,7 @@ from workbench.executors.lowering.tape.conv.forms import (
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.runtime.native.blas import gemm_address
-from workbench.runtime.native.blocks import blocks_of, with_own_memory
+from workbench.runtime.native.blocks import BlockRow, blocks_of
 from workbench.runtime.native.tape import Tape
 
 GUARD = np.float32(-7.25)
@@ -245,8 +245,7 @@ class DividedWriter(Writer):
 
     def row(self, kernel: str, *arguments: Any) -> None:
         for block in blocks_of(kernel, arguments, 3, 3) or [arguments]:
-            self.tape.kept += [word for word in block if isinstance(word, np.ndarray)]
-            self.tape.row(kernel, *with_own_memory(kernel, block, self.temporary))
+            BlockRow(kernel, block).write(self.tape, self.temporary)
             self.blocks += 1
 
 

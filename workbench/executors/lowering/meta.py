@@ -7,6 +7,7 @@ raises `Unsettled` or notes a condition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -42,7 +43,7 @@ class MetaArray:
     def ndim(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def size(self) -> Number:
         return prod(self.shape)
 
@@ -54,7 +55,7 @@ class MetaArray:
     def nbytes(self) -> Number:
         return self.size * self.dtype.itemsize
 
-    @property
+    @cached_property
     def flags(self) -> _Flags:
         return _Flags(self._seen.is_contiguous)
 
@@ -68,14 +69,18 @@ class MetaArray:
 
     def pointer(self) -> Pointer:
         """To the first element."""
+        return self._pointer
+
+    @cached_property
+    def _pointer(self) -> Pointer:
         at = self.address
         if self.flags.c_contiguous:
-            return Pointer(at, at, at + self.nbytes)
-        begin = end = at
+            return Pointer(at, 0, self.nbytes)
+        before, behind = 0, self.dtype.itemsize
         for size, stride in zip(self.shape, self.strides, strict=True):
             reach = (size - 1) * stride
-            begin, end = (begin + reach, end) if reach < 0 else (begin, end + reach)
-        return Pointer(at, begin, end + self.dtype.itemsize)
+            before, behind = (before - reach, behind) if reach < 0 else (before, behind + reach)
+        return Pointer(at, before, behind)
 
     # Seen in another way
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from workbench.runtime.division import Division
-from workbench.runtime.footprint import FLOAT, FOOTPRINTS, footprint_of
-from workbench.runtime.native.tape import Pointer, pointer
+from workbench.runtime.footprint import FLOAT, FOOTPRINTS, Touched, footprint_of
+from workbench.runtime.native.tape import Pointer, Tape, pointed, pointer
 
 Memory = Callable[[Any], Any]
 LINE = 64  # bytes; memory for temporaries begins at a cache line
@@ -56,19 +57,46 @@ def block_of(division: Division, arguments: Sequence[Any], begin: Any, end: Any)
     return tuple(words)
 
 
-def with_own_memory(kernel: str, arguments: Sequence[Any], memory: Memory) -> tuple[Any, ...]:
-    """The arguments of a row with other memory for its temporaries.
+class BlockRow:
+    """A row that several threads may do, each on its own tape: what it touches is looked at once.
 
     Args:
-        memory: `memory(floats)` gives float32 nobody else uses.
+        arguments: as `Tape.row` takes them.
     """
-    words, footprint = list(arguments), footprint_of(kernel)
-    for at, _, end in footprint.touched(*arguments):
-        given = words[at]
-        if at in footprint.own and given is not None:
-            own_memory = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
-            words[at] = own_memory._replace(when=given.when) if type(given) is Pointer else own_memory
-    return tuple(words)
+
+    def __init__(self, kernel: str, arguments: Sequence[Any]) -> None:
+        self._kernel, self._arguments = kernel, arguments
+        self._tables = [a for a in arguments if isinstance(a, np.ndarray)]  # they may be the block's own
+        self._words: list[Any] = []
+
+    @cached_property
+    def _touched(self) -> list[Touched]:
+        return list(footprint_of(self._kernel).touched(*self._arguments))
+
+    def write(self, tape: Tape, memory: Memory | None) -> None:
+        """Add it to a tape.
+
+        Args:
+            memory: `memory(floats)` gives float32 nobody else uses, for temporaries in place of those that are given.
+        """
+        tape.kept += self._tables
+        if not self._words:
+            self._words = list(self._arguments)
+            for at, first, end in self._touched:
+                self._words[at] = pointed(self._kernel, at, self._arguments[at], first, end)
+        words = self._words if memory is None else self._with_own(memory)
+        tape.checked_row(self._kernel, words)
+
+    def _with_own(self, memory: Memory) -> list[Any]:
+        """The words with other memory for temporaries."""
+        words, own = list(self._words), footprint_of(self._kernel).own
+        for at, first, end in self._touched if own else ():
+            given = self._arguments[at]
+            if at in own and given is not None:
+                there = pointer(memory((end + LINE) // FLOAT + 1)).aligned(LINE)
+                there = there._replace(when=given.when) if type(given) is Pointer else there
+                words[at] = pointed(self._kernel, at, there, first, end)
+        return words
 
 
 def seen(given: Any) -> Pointer:

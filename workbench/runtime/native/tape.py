@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,20 +15,31 @@ from workbench.runtime.words.codes import ROW_LENGTH
 
 
 class Pointer(NamedTuple):
-    """An address, and the bytes of the array it comes from: the first, and one past the last.
+    """An address, and how much of the array it comes from lies around it.
 
     Attributes:
+        before, behind: bytes of the array before the address, and from there on.
         when: 1, or 0 where a row is to point nowhere instead; open sizes may decide that.
     """
 
     address: int
-    begin: int
-    end: int
+    before: int
+    behind: int
     when: int = 1
+
+    @property
+    def begin(self) -> int:
+        """The first byte of the array."""
+        return self.address - self.before
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.address + self.behind
 
     def moved(self, distance: int) -> Pointer:
         """So many bytes further on in the same array."""
-        return Pointer(self.address + distance, self.begin, self.end, self.when)
+        return Pointer(self.address + distance, self.before + distance, self.behind - distance, self.when)
 
     def aligned(self, unit: int) -> Pointer:
         """The next address in the array that is a multiple of `unit`."""
@@ -87,7 +98,11 @@ class Tape:
         """
         words = list(arguments)
         for index, first, end in footprint_of(kernel).touched(*arguments):
-            words[index] = _pointed(kernel, index, arguments[index], first, end)
+            words[index] = pointed(kernel, index, arguments[index], first, end)
+        self.checked_row(kernel, words)
+
+    def checked_row(self, kernel: str, words: Sequence[Any]) -> None:
+        """Add a row whose pointers are addresses that have been looked at."""
         letters = self.kernels.arguments[kernel]
         if letters != "*":
             assert len(letters) == len(words), f"{kernel} takes {len(letters)} arguments, got {len(words)}"
@@ -153,7 +168,7 @@ class Tape:
         return array
 
 
-def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
+def pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
     """The address in an argument of a row, if what is touched from there lies in the array it comes from."""
     if isinstance(given, np.ndarray):
         given = pointer(given)
@@ -161,11 +176,11 @@ def _pointed(kernel: str, index: int, given: Any, first: int, end: int) -> int:
         if given is None and end <= first:
             return 0
         raise TypeError(f"argument {index} of kernel {kernel!r} points to memory; expected an array, got {given!r}")
-    at, begin, stop, when = given
-    if first < end and (at + first < begin or at + end > stop):
+    at, before, behind, when = given
+    if first < end and (before + first < 0 or end > behind):
         raise OutOfBounds(
-            f"kernel {kernel!r} would touch the bytes {at - begin + first} to {at - begin + end} of argument {index}, "
-            f"which has {stop - begin}"
+            f"kernel {kernel!r} would touch the bytes {before + first} to {before + end} of argument {index}, "
+            f"which has {before + behind}"
         )
     return at if type(when) is int and when == 1 else at * when
 
@@ -189,12 +204,12 @@ def pointer(array_: np.ndarray) -> Pointer:
         return array_.pointer()
     at = array_.__array_interface__["data"][0]
     if array_.flags.c_contiguous:
-        return Pointer(at, at, at + array_.nbytes)
-    begin = end = at
+        return Pointer(at, 0, array_.nbytes)
+    before = behind = 0
     for size, stride in zip(array_.shape, array_.strides, strict=True):
         distance = (size - 1) * stride
-        begin, end = begin + min(distance, 0), end + max(distance, 0)
-    return Pointer(at, begin, end + array_.itemsize)
+        before, behind = before - min(distance, 0), behind + max(distance, 0)
+    return Pointer(at, before, behind + array_.itemsize)
 
 
 def _bits(number: float) -> int:

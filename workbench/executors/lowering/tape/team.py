@@ -24,7 +24,7 @@ from workbench.executors.planning.plan import Row
 from workbench.executors.planning.shares import Shares
 from workbench.executors.workers.pool import WorkerPool
 from workbench.graph.ssa import Node, Value
-from workbench.runtime.native.blocks import blocks_of, with_own_memory
+from workbench.runtime.native.blocks import BlockRow, blocks_of
 from workbench.runtime.native.tape import Tape
 
 MakeFlag = Callable[[str], NativeFlag]
@@ -47,12 +47,6 @@ def _leaders(blocks: int, threads: int) -> list[int]:
 def _helpers(at: int, blocks: int, threads: int) -> list[int]:
     """The same of a helper: its own, and those of the thread next to it."""
     return [*_own(at, blocks, threads), *reversed(_own((at + 1) % threads, blocks, threads))]
-
-
-def _write_row(kernel: str, arguments: Sequence[Any], tape: Tape, memory: Memory | None) -> None:
-    """Write a row, with memory of its own for temporaries if there is some."""
-    tape.kept += [a for a in arguments if isinstance(a, np.ndarray)]  # tables may be the block's own
-    tape.row(kernel, *(arguments if memory is None else with_own_memory(kernel, arguments, memory)))
 
 
 class Helper:
@@ -154,7 +148,7 @@ class ThreadTeam:
         if blocks is None:
             self._leader.row(kernel, *arguments)
         else:
-            self._divide(rows, [partial(_write_row, kernel, block) for block in blocks], None)
+            self._divide(rows, [BlockRow(kernel, block).write for block in blocks], None)
 
     def independent(self, rows: Sequence[Row], kernel: str, blocks: Sequence[Sequence[Any]]) -> None:
         """Write rows of one kernel that have nothing to do with each other, as blocks if they are shared.
@@ -164,7 +158,7 @@ class ThreadTeam:
         """
         self.join()
         if len(blocks) > 1 and self._blocks_of(rows) > 1:
-            self._divide(rows, [partial(_write_row, kernel, block) for block in blocks], None)
+            self._divide(rows, [BlockRow(kernel, block).write for block in blocks], None)
             return
         for block in blocks:
             self._leader.row(kernel, *block)
@@ -239,7 +233,7 @@ class ThreadTeam:
         begin, done = self._make_flag("the thread it helps"), self._make_flag("a late result of another thread")
         helper = self._helpers[len(self._left) % len(self._helpers)]
         reached = self._make_flag("a thread that helps")
-        late = LateRow(row, value, done, partial(_write_row, kernel, arguments), helper, reached)
+        late = LateRow(row, value, done, BlockRow(kernel, arguments).write, helper, reached)
         before = next((other for other in reversed(self._left) if other.helper is helper), late)
         self._leader.row("signal", begin.array, self._control)
         self._leader.unless(before.reached.array, self._control, partial(self._make, late))

@@ -37,6 +37,7 @@ class Sizes:
     Attributes:
         unknowns: by number.
         had_to_be_known: the numbers that had to become their example.
+        results: of arithmetic: most of it is done again and again.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,9 @@ class Sizes:
         self._conditions: _Conditions = {}
         self._preferences: _Conditions = {}
         self._derived: dict[Any, Size] = {}
-        self._lows: dict[frozenset[tuple[Term, int]], int | None] = {}
+        self._numbers: dict[frozenset[tuple[Term, int]], Size] = {}
+        self._made = 0
+        self.results: dict[tuple[str, int, int], Number] = {}
 
     def unknown(self, example: int) -> Size:
         """A dimension; it is 2 or more."""
@@ -57,8 +60,13 @@ class Sizes:
 
     def address_in(self, number: Size) -> int | None:
         """Which address is part of a number, None if none is."""
+        if number._address == -1:
+            number._address = self._address_in(number.terms)
+        return number._address
+
+    def _address_in(self, terms: Polynomial) -> int | None:
         unknowns = self.unknowns
-        for term in number.terms:
+        for term in terms:
             for n in term:
                 if unknowns[n].turn is not None:
                     return n
@@ -66,7 +74,16 @@ class Sizes:
 
     def _new(self, unknown: Unknown) -> Size:
         self.unknowns.append(unknown)
-        return Size(self, {(len(self.unknowns) - 1,): 1}, unknown.example)
+        return self.number({(len(self.unknowns) - 1,): 1}, unknown.example)
+
+    def number(self, terms: dict[Term, int], example: int) -> Size:
+        """The number with these terms: there is one."""
+        key = frozenset(terms.items())
+        number = self._numbers.get(key)
+        if number is None:
+            self._made += 1
+            number = self._numbers[key] = Size(self, terms, example, self._made, hash(key))
+        return number
 
     def quotient(self, dividend: Number, divisor: Number) -> Size:
         """What is left of a division that does not come out even."""
@@ -110,18 +127,12 @@ class Sizes:
     def go_back(self, decided: Decided) -> None:
         """What was decided since then is not so: nothing has been made of it."""
         if len(self.unknowns) > decided.unknowns:
-            self._lows.clear()  # their numbers will be those of others
+            self._numbers.clear()  # their unknowns will be others
+            self.results.clear()
         del self.unknowns[decided.unknowns :], self.had_to_be_known[decided.known :]
         _keep_first(self._derived, decided.derived)
         _keep_first(self._conditions, decided.conditions)
         _keep_first(self._preferences, decided.preferences)
-
-    def low(self, terms: Polynomial) -> int | None:
-        """A bound that a number is never below, None if none is seen."""
-        key = frozenset(terms.items())
-        if key not in self._lows:
-            self._lows[key] = lower_bound(terms, self.unknowns)
-        return self._lows[key]
 
     def decide(self, number: Size, kind: str) -> bool:
         """As the example has it; noted."""
@@ -135,11 +146,11 @@ class Sizes:
         if self.address_in(number) is not None:
             raise Unsettled(f"{number} has to be known")
         holds = number.example < 0 if kind == "<" else number.example == 0
-        noted.setdefault((kind, frozenset(number.terms.items())), Condition(number, kind, holds))
+        noted.setdefault((kind, number), Condition(number, kind, holds))
         return holds
 
 
-_Conditions = dict[tuple[str, frozenset[tuple[Term, int]]], Condition]
+_Conditions = dict[tuple[str, "Size"], Condition]
 
 
 def _keep_first(entries: dict[Any, Any], count: int) -> None:
@@ -202,52 +213,80 @@ def _of_known(function: Callable[[int, Any], Any]) -> Callable[[Size, Any], Any]
 class Size:
     """A whole number that depends on unknowns: a polynomial with whole coefficients."""
 
-    __slots__ = ("_hash", "_least", "example", "sizes", "terms")
+    __slots__ = ("_address", "_hash", "_least", "example", "number", "sizes", "terms")
     __array_ufunc__ = None  # beside numbers of NumPy it is Python that computes
 
-    def __init__(self, sizes: Sizes, terms: dict[Term, int], example: int) -> None:
-        self.sizes, self.terms, self.example = sizes, terms, example
-        self._hash: int | None = None
+    def __init__(self, sizes: Sizes, terms: dict[Term, int], example: int, number: int, hash_: int) -> None:
+        self.sizes, self.terms, self.example, self.number = sizes, terms, example, number
+        self._hash, self._address = hash_, -1  # of an address: not looked for yet
         self._least: int | str | None = ""
 
-    # Arithmetic
+    # Arithmetic. Where another number is an int, it stands for itself in the key of a result.
 
     def __add__(self, other: Number) -> Number:
-        if type(other) is Size:
-            return self._sum(other.terms, self.example + other.example)
-        if not isinstance(other, int | np.integer):
-            return self._as_int() + other
-        return self._sum({(): int(other)}, self.example + int(other)) if other else self
+        kind = type(other)
+        if kind is Size:
+            key = "+", self.number, other.number
+        elif kind is int:
+            if not other:
+                return self
+            key = "+int", self.number, other
+        else:
+            return self + int(other) if isinstance(other, int | np.integer) else self._as_int() + other
+        results = self.sizes.results
+        result = results.get(key)
+        if result is None:
+            more, example = (other.terms, other.example) if kind is Size else ({(): other}, other)
+            result = results[key] = _number(self.sizes, total(self.terms, more), self.example + example)
+        return result
 
     __radd__ = __add__
 
-    def _sum(self, more: Polynomial, example: int) -> Number:
-        return _number(self.sizes, total(self.terms, more), example)
-
     def __neg__(self) -> Size:
-        return Size(self.sizes, {term: -count for term, count in self.terms.items()}, -self.example)
+        return self * -1
 
     def __sub__(self, other: Number) -> Number:
         if type(other) is not Size:
             return self + -other
-        return _number(self.sizes, difference(self.terms, other.terms), self.example - other.example)
+        key, results = ("-", self.number, other.number), self.sizes.results
+        result = results.get(key)
+        if result is None:
+            terms = difference(self.terms, other.terms)
+            result = results[key] = _number(self.sizes, terms, self.example - other.example)
+        return result
 
     def __rsub__(self, other: Number) -> Number:
-        return -self + other
+        return self * -1 + other
 
     def __mul__(self, other: Number) -> Number:
-        if isinstance(other, int | np.integer):
-            factor = int(other)
-            if factor == 1 or not factor:
-                return self if factor else 0
-            return Size(self.sizes, {t: n * factor for t, n in self.terms.items()}, self.example * factor)
-        if type(other) is not Size:
-            return self._as_int() * other
-        return _number(self.sizes, product(self.terms, other.terms), self.example * other.example)
+        kind = type(other)
+        if kind is int:
+            if other == 1 or not other:
+                return self if other else 0
+            key = "*int", self.number, other
+        elif kind is Size:
+            key = "*", self.number, other.number
+        else:
+            return self * int(other) if isinstance(other, int | np.integer) else self._as_int() * other
+        results = self.sizes.results
+        result = results.get(key)
+        if result is None:
+            more, example = (other.terms, other.example) if kind is Size else ({(): other}, other)
+            result = results[key] = _number(self.sizes, product(self.terms, more), self.example * example)
+        return result
 
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor: Number) -> Number:
+        if type(divisor) is not int:
+            return self._divided_by(divisor)
+        key, results = ("//int", self.number, divisor), self.sizes.results
+        result = results.get(key)
+        if result is None:
+            result = results[key] = self._divided_by(divisor)
+        return result
+
+    def _divided_by(self, divisor: Number) -> Number:
         if type(divisor) is int:
             if divisor <= 0:
                 return (-self) // -divisor
@@ -321,7 +360,7 @@ class Size:
     def least(self) -> int | None:
         """A bound it is never below, None if none is seen."""
         if isinstance(self._least, str):
-            self._least = self.sizes.low(self.terms)
+            self._least = lower_bound(self.terms, self.sizes.unknowns)
         return self._least
 
     def _is_negative(self) -> bool:
@@ -379,8 +418,6 @@ class Size:
         return self.sizes.decide(more, "=")
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash(frozenset(self.terms.items()))
         return self._hash
 
     def __bool__(self) -> bool:
@@ -403,7 +440,7 @@ def _number(sizes: Sizes, terms: dict[Term, int], example: int) -> Number:
         return 0
     if len(terms) == 1 and () in terms:
         return terms[()]
-    return Size(sizes, terms, example)
+    return sizes.number(terms, example)
 
 
 def _rounded_down(dividend: Size, divisor: int) -> Number:
