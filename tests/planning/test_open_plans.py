@@ -6,7 +6,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,8 @@ from tests.parallel.memory.plan_checker import check_plan
 from tests.parallel.models import Model
 from tests.parallel.programs import strategies
 from tests.planning.stage_checkers import check_shapes, check_stages
-from tests.planning.zoo import ZOO, Animal
+from tests.planning.zoo import ZOO, Animal, floats
+from workbench import static
 from workbench.config import override
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
@@ -157,7 +160,7 @@ def test_a_plan_is_right_for_shapes_that_had_better_have_more_threads_and_says_s
     assert [*threads.values()] == [1, 1, 2]
     for shape, wanted in threads.items():
         filled = opened_plan.open.fill(opened_plan.given(*shape))
-        assert filled is not None and filled.is_preferred == (wanted == 1)
+        assert filled is not None and (filled.wanting == 0) == (wanted == 1)
         assert filled.plan.shares.threads == 1
         check_plan(filled.plan)
     assert opened_plan.filled(4, 4000) is None  # a tape would run too long in one go
@@ -201,7 +204,7 @@ def test_steps_compute_the_same_bits(name: str, options: dict[str, Any], monkeyp
     shapes = UNEVEN if options is WEIGHTED else LIKE
     results, inspection = train(name, shapes, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(open_bindings, "_APART", 1 << 30)
+        patch.setattr(open_bindings.OpenBindings, "fit", lambda *given: None)
         expected, apart = train(name, shapes, **options)
     assert results == expected
     assert filled_bindings(inspection) >= 1 and filled_bindings(apart) == 0
@@ -217,7 +220,7 @@ def test_steps_of_any_shapes_compute_the_same_bits(
 ) -> None:
     results, _ = train(name, shapes, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(open_bindings, "_APART", 1 << 30)
+        patch.setattr(open_bindings.OpenBindings, "fit", lambda *given: None)
         assert train(name, shapes, **options)[0] == results
 
 
@@ -324,10 +327,84 @@ def test_rows_that_need_their_sizes_are_written_for_every_shape(monkeypatch: pyt
     assert "conv2d" in gaps and "relu" not in gaps and "momentum" not in " ".join(gaps)
 
 
+ORDERS: dict[str, list[int]] = {
+    "ascending": list(range(10, 50)),
+    "descending": list(range(49, 9, -1)),
+    "shuffled": np.random.default_rng(0).permutation(range(10, 50)).tolist(),
+}
+
+
 @pytest.mark.usefixtures("tape")
-def test_one_open_plan_serves_many_shapes(tried: list[OpenPlan]) -> None:
-    _, inspection = train("sequences", [(32, steps) for steps in range(33, 53)])
-    assert filled_bindings(inspection) == 17 and len(tried) == 1
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_open_plan_serves_all_lengths_from_the_first_step_on(
+    order: str, threads: int, tried: list[OpenPlan]
+) -> None:
+    """With the bits of an engine that plans each length for itself."""
+    shapes = [(9, steps) for steps in ORDERS[order]]
+    results, inspection = train("sequences", shapes, num_threads=threads)
+    assert filled_bindings(inspection) == 40 and len(tried) == 1
+    with mock.patch.object(open_bindings.OpenBindings, "fit", return_value=None):
+        apart, _ = train("sequences", shapes, num_threads=threads)
+    assert results == apart
+
+
+@pytest.mark.usefixtures("tape")
+def test_steps_that_want_another_plan_get_it_when_that_pays(tried: list[OpenPlan], monkeypatch: Any) -> None:
+    """Many long sequences after a short one: then threads share the work."""
+    monkeypatch.setattr(schedule, "processors", lambda: 2)
+    monkeypatch.setattr(step_cache, "_WORTH", 1e-3)
+    shapes = [(4, 30), *[(6, 60)] * 300, (6, 61), (4, 30)]
+    results, inspection = train("sequences", shapes, num_threads=2)
+    assert len(tried) == 2
+    threads = {plan.shapes.specs[plan.feeds[0]].shape: plan.shares.threads for plan in inspection.plans}
+    assert threads[4, 30, 8] == 1 and threads[6, 60, 8] == threads[6, 61, 8] == 2
+    with mock.patch.object(open_bindings.OpenBindings, "fit", return_value=None):
+        assert train("sequences", shapes, num_threads=2)[0] == results
+
+
+@pytest.mark.usefixtures("tape")
+def test_what_a_length_gives_does_not_depend_on_those_that_came_before() -> None:
+    """Each from the same parameters, after all others and as the only one."""
+    animal = ZOO["sequences"]
+    first, *others = (animal.model().start() for _ in range(4))
+    exe, values = first.parallel(1), first.values()
+    for steps in ORDERS["shuffled"]:
+        exe.run([first.loss], feed=animal.feed(9, steps))
+    for steps, other in zip((10, 31, 49), others, strict=True):
+        results = []
+        for model, engine in ((first, exe), (other, other.parallel(1))):
+            for name, value in values.items():
+                model.scope.find_var(name).get_tensor().set(value)
+            (loss,) = engine.run([model.loss], feed=animal.feed(9, steps))
+            results.append([loss.tobytes(), *(value.tobytes() for value in model.values().values())])
+        assert results[0] == results[1]
+
+
+@pytest.mark.usefixtures("tape")
+def test_one_open_plan_serves_images_of_all_sizes(tried: list[OpenPlan]) -> None:
+    """Square ones, too: height and width are two unknowns."""
+    sizes = [(rows, steps) for rows in (3, 5) for steps in (9, 12, 14, 20, 33)]
+    results, inspection = train("pictures", sizes)
+    assert filled_bindings(inspection) == len(sizes) and len(tried) == 1
+    with mock.patch.object(open_bindings.OpenBindings, "fit", return_value=None):
+        assert train("pictures", sizes)[0] == results
+
+
+@pytest.mark.usefixtures("tape")
+def test_dimensions_that_have_to_be_equal_become_one_unknown(tried: list[OpenPlan]) -> None:
+    """Of a mask both are as long as the sequence, which is only seen where they meet."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x, mask = static.data("x", [None, None, 8]), static.data("mask", [None, None, None])
+        out = wb.mean(wb.nn.functional.softmax(wb.matmul(x, x, transpose_y=True) + mask))
+    exe = static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope())
+    for rows, steps in [(3, 5), (3, 9), (4, 12)]:
+        x, mask = floats(rows, steps, 8), floats(rows, steps, steps)
+        (result,) = exe.run([out], feed={"x": x, "mask": mask})
+        logits = np.exp(x.astype(np.float64) @ x.swapaxes(1, 2) + mask)
+        np.testing.assert_allclose(result, (logits / logits.sum(-1, keepdims=True)).mean(), 1e-5)
+    assert len(tried[-1].dims.groups) == 2 and filled_bindings(exe.inspection) == 3
 
 
 def test_as_calls_nothing_is_open() -> None:

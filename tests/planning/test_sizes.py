@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.executors.planning.sizes.formulas import Conditions, Formulas, at
+from workbench.executors.planning.sizes.formulas import Conditions, Decisions, Formulas, at
 from workbench.executors.planning.sizes.polynomials import lower_bound
-from workbench.executors.planning.sizes.size import Size, Sizes, example_of, overlap
-from workbench.executors.planning.sizes.unknowns import Turn, Unknown, Unsettled
+from workbench.executors.planning.sizes.size import Size, Sizes, example_of, is_at_least, overlap
+from workbench.executors.planning.sizes.unknowns import Equal, Turn, Unknown, Unsettled
 
 Program = Callable[[Any], list[Any]]
 DIMS = st.tuples(st.integers(2, 90), st.integers(2, 90))
+APART = DIMS.filter(lambda dims: dims[0] != dims[1])  # as those of an example are
 
 
 @st.composite
@@ -64,7 +65,7 @@ def hold(conditions: Conditions, unknowns: Sequence[int]) -> bool:
     return conditions.hold(unknowns, Formulas(conditions.sizes, conditions.numbers)(unknowns))
 
 
-@given(programs(), DIMS, DIMS)
+@given(programs(), APART, DIMS)
 def test_wherever_conditions_hold_numbers_are_those_of_whole_numbers(
     program: Program, example: tuple[int, int], others: tuple[int, int]
 ) -> None:
@@ -179,7 +180,42 @@ def test_what_is_known_of_an_unknown_goes_with_it() -> None:
     assert [condition.holds for condition in sizes.conditions] == [False]
 
 
-@given(programs(), DIMS, st.integers(-50, 50))
+def test_dimensions_that_have_to_be_equal_are_told() -> None:
+    """Nothing is noted: who has thought them independent begins again."""
+    sizes = Sizes()
+    n, other, longer = sizes.unknown(8), sizes.unknown(8), sizes.unknown(9)
+    assert n != longer and 2 * n != 2 * longer
+    with pytest.raises(Equal) as raised:
+        _ = 3 * n == 3 * other
+    assert raised.value.unknowns == (0, 1)
+    assert [condition.holds for condition in sizes.conditions] == [False, False]
+
+
+def test_what_is_preferred_is_no_condition() -> None:
+    sizes = Sizes()
+    n = sizes.unknown(40)
+    assert n.is_preferably_at_least(24) and not n.is_preferably_at_least(48) and n.is_preferably_at_least(2)
+    assert sizes.conditions == []
+    preferences = Decisions(sizes.preferences)
+    alike = {k: preferences.are_alike(np.array([k - 24, k - 48])) for k in (23, 24, 47, 48)}
+    assert alike == {23: False, 24: True, 47: True, 48: False}
+
+
+@given(programs(), APART, DIMS, st.integers(-50, 50))
+def test_whether_a_number_is_large_is_settled_when_sizes_are_known(
+    program: Program, example: tuple[int, int], others: tuple[int, int], least: int
+) -> None:
+    sizes = Sizes()
+    numbers = program([sizes.unknown(dim) for dim in example])
+    large = [is_at_least(number, least) for number in numbers]
+    conditions = Conditions(sizes)
+    for dims in (example, others):
+        unknowns = conditions.complete(dict(enumerate(dims)))
+        if hold(conditions, unknowns) and max(map(abs, program(dims))) < 1 << 60:
+            assert Formulas(sizes, large)(unknowns).tolist() == [int(n >= least) for n in program(dims)]
+
+
+@given(programs(), APART, st.integers(-50, 50))
 def test_numbers_compare_with_whole_ones_as_their_examples_do(
     program: Program, dims: tuple[int, int], other: int
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from random import Random
 from typing import Any
@@ -88,7 +88,8 @@ def test_every_stage_of_random_programs(scattered: None, random: Random, size: i
 @cache
 def rich_plan() -> Plan:
     """With buckets, layouts, aliases, results over inputs, and memory that is used again."""
-    return plan_of(ZOO["sequences"].model(), ZOO["sequences"].feed(6, 5), 2)
+    filled = plan_of(ZOO["sequences"].model(), ZOO["sequences"].feed(6, 5), 2)
+    return Plan(**{field.name: getattr(filled, field.name) for field in fields(Plan)})
 
 
 def scheduled(plan: Plan, **changes: Any) -> Plan:

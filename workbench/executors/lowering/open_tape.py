@@ -22,7 +22,7 @@ from workbench.executors.lowering.tape.segment import NativeFlag
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.sizes.size import Sizes
-from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
+from workbench.executors.planning.sizes.unknowns import Equal, Number, Turn, Unsettled
 from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.native.image import Kernels
@@ -86,6 +86,8 @@ class _OpenWriter(TapeWriter):
             is_written = super().add(row, waits, raised)
             if len(sizes.had_to_be_known) == decided.known:
                 return is_written
+        except Equal:
+            raise
         except Unsettled:
             pass
         self._restore(before)

@@ -4,12 +4,12 @@ Which dimensions are open is seen from shapes that came before: those that chang
 are one unknown. A plan that was filled in is right for that very shape; where a decision depends on sizes, that is a
 condition (`sizes.Conditions`), and where one does not hold there is none. Decisions that only make steps quicker - how
 many threads there are, into how many blocks rows are divided - are preferences: where one of those is not met, the plan
-is as right, and computes the same bits, but `Filled.is_preferred` says that another one may be quicker.
+is as right, and computes the same bits, but `Filled.wanting` says that another one may be quicker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from workbench.executors.planning.memory.storage import StoragePiece
 from workbench.executors.planning.plan import Given, MemoryOptions, Plan, make_plan
 from workbench.executors.planning.plan_form import PlanForm
 from workbench.executors.planning.sizes.size import Sizes
-from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
+from workbench.executors.planning.sizes.unknowns import LEAST, Number, Turn, Unsettled
+from workbench.framework.values.spec import Shape
 from workbench.graph.ssa import Graph
 
 
@@ -52,6 +53,29 @@ class OpenDims(NamedTuple):
         same = all(given[key][1:] == spec[1:] for key, spec in self.given.items())
         return sizes if same and rest == wanted else None
 
+    def merged(self, first: int, second: int) -> OpenDims:
+        """The same where two unknowns are one."""
+        groups = list(self.groups)
+        groups[first] = (*groups[first], *groups.pop(second))
+        return OpenDims(tuple(groups), self.given)
+
+
+def declared_dims(given: Given, declared: Mapping[str, Shape]) -> OpenDims | None:
+    """What a program declares to be open, of its first feeds; None if that is nothing, or some are too small to tell.
+
+    Along the same axis of several feeds, and of several devices, what is equal is one unknown.
+
+    Args:
+        declared: shapes of feeds, by name, in which an unknown dimension is -1.
+    """
+    groups: dict[tuple[int, int], list[tuple[tuple[str, int], int]]] = {}
+    for key, spec in given.items():
+        for axis, dim in enumerate(declared.get(key[0], ())):
+            if dim == -1 and axis < len(spec.shape):
+                groups.setdefault((axis, spec.shape[axis]), []).append((key, axis))
+    groups = {key: group for key, group in groups.items() if key[1] >= LEAST}
+    return OpenDims(tuple(map(tuple, groups.values())), given) if groups else None
+
 
 def open_dims(seen: Sequence[Given]) -> OpenDims | None:
     """What is open, of feeds of which the last is the example; None if that cannot be told.
@@ -77,13 +101,14 @@ class Filled:
     Attributes:
         unknowns: by number; where memory begins as bytes from the beginning of the arena.
         more: numbers the plan was closed with.
-        is_preferred: whether it is the plan that is made for these sizes alone; else that may be a quicker one.
+        wanting: 0 if it is the plan that is made for these sizes alone; else, as that may be a quicker one, how many
+            seconds a step is estimated to take.
     """
 
     plan: FilledPlan
     unknowns: list[int]
     more: list[int]
-    is_preferred: bool
+    wanting: float
 
 
 class OpenPlan:
@@ -152,8 +177,8 @@ class OpenPlan:
         offsets = plan.offsets.offsets
         for unknown, piece in self.addresses.items():
             unknowns[unknown] = offsets[piece]
-        is_preferred = form.is_preferred(numbers, self._num_threads)
-        return Filled(plan, unknowns, [listed[n] for n in form.more], is_preferred)
+        wanting = 0.0 if form.is_preferred(numbers, self._num_threads) else form.seconds(numbers)
+        return Filled(plan, unknowns, [listed[n] for n in form.more], wanting)
 
 
 def plan_openly(

@@ -99,14 +99,18 @@ class PlanForm:
         late = late_results(plan.graph.nodes, plan.memory.request.uses, plan.native)
         self._late = np.array(share_of_late(self.costs, late))
         self._calls = np.where(self._native, NATIVE_CALL, CALL)
-        self._seconds = float(self._work(self.numbers([u.example for u in sizes.unknowns])).sum())
+        self._seconds = self.seconds(self.numbers([u.example for u in sizes.unknowns]))
 
     def numbers_of(self, unknowns: Sequence[int]) -> np.ndarray | None:
         """All numbers, None where something was decided otherwise than is right for these unknowns."""
         numbers = self.numbers(unknowns)
-        if self._work(numbers).sum() > _TIMES * self._seconds:
+        if self.seconds(numbers) > _TIMES * self._seconds:
             return None
         return numbers if self.conditions.hold(unknowns, numbers[self._decided]) else None
+
+    def seconds(self, numbers: np.ndarray) -> float:
+        """Estimated time of the arithmetic of one step."""
+        return float(self._work(numbers).sum())
 
     def is_preferred(self, numbers: np.ndarray, num_threads: int) -> bool:
         """Whether a plan made for these sizes would be this one."""

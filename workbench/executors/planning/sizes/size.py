@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.planning.sizes.polynomials import Polynomial, difference, divided, lower_bound, product, total
-from workbench.executors.planning.sizes.unknowns import LEAST, Number, Term, Turn, Unknown, Unsettled
+from workbench.executors.planning.sizes.unknowns import LEAST, Equal, Number, Term, Turn, Unknown, Unsettled
 
 
 class Condition(NamedTuple):
@@ -142,10 +142,24 @@ class Sizes:
         """The same where the other decision would be right, too, but not as quick."""
         return self._note(self._preferences, number, kind)
 
+    def _require_independent(self, number: Size) -> None:
+        """Of a number that is 0.
+
+        Raises:
+            Equal: it is the difference of two dimensions.
+        """
+        (first, count), *rest = number.terms.items()
+        if len(rest) == 1 and rest[0][1] == -count and len(first) == len(rest[0][0]) == 1:
+            unknowns = first[0], rest[0][0][0]
+            if all(self.unknowns[n].comes_from_outside for n in unknowns):
+                raise Equal(*sorted(unknowns))
+
     def _note(self, noted: _Conditions, number: Size, kind: str) -> bool:
         if self.address_in(number) is not None:
             raise Unsettled(f"{number} has to be known")
         holds = number.example < 0 if kind == "<" else number.example == 0
+        if holds and kind == "=":
+            self._require_independent(number)
         noted.setdefault((kind, number), Condition(number, kind, holds))
         return holds
 
@@ -213,13 +227,16 @@ def _of_known(function: Callable[[int, Any], Any]) -> Callable[[Size, Any], Any]
 class Size:
     """A whole number that depends on unknowns: a polynomial with whole coefficients."""
 
-    __slots__ = ("_address", "_hash", "_least", "example", "number", "sizes", "terms")
+    __slots__ = ("_address", "_hash", "_least", "_may_be_nothing", "_sign", "example", "number", "sizes", "terms")
     __array_ufunc__ = None  # beside numbers of NumPy it is Python that computes
 
     def __init__(self, sizes: Sizes, terms: dict[Term, int], example: int, number: int, hash_: int) -> None:
         self.sizes, self.terms, self.example, self.number = sizes, terms, example, number
-        self._hash, self._address = hash_, -1  # of an address: not looked for yet
+        self._hash = hash_
+        self._address: int | None = -1  # not looked for yet
         self._least: int | str | None = ""
+        self._sign = 0  # see `_settled_sign`; not looked at yet
+        self._may_be_nothing: bool | None = None
 
     # Arithmetic. Where another number is an int, it stands for itself in the key of a result.
 
@@ -236,7 +253,8 @@ class Size:
         results = self.sizes.results
         result = results.get(key)
         if result is None:
-            more, example = (other.terms, other.example) if kind is Size else ({(): other}, other)
+            more: Polynomial = other.terms if kind is Size else {(): other}
+            example = example_of(other)
             result = results[key] = _number(self.sizes, total(self.terms, more), self.example + example)
         return result
 
@@ -271,7 +289,8 @@ class Size:
         results = self.sizes.results
         result = results.get(key)
         if result is None:
-            more, example = (other.terms, other.example) if kind is Size else ({(): other}, other)
+            more: Polynomial = other.terms if kind is Size else {(): other}
+            example = example_of(other)
             result = results[key] = _number(self.sizes, product(self.terms, more), self.example * example)
         return result
 
@@ -359,18 +378,23 @@ class Size:
     @property
     def least(self) -> int | None:
         """A bound it is never below, None if none is seen."""
-        if isinstance(self._least, str):
-            self._least = lower_bound(self.terms, self.sizes.unknowns)
-        return self._least
+        least = self._least
+        if type(least) is str:
+            least = self._least = lower_bound(self.terms, self.sizes.unknowns)
+        return least  # type: ignore[return-value]
 
     def _is_negative(self) -> bool:
+        if self._sign == 0:
+            self._sign = self._settled_sign()
+        return self._sign < 0 if self._sign != 2 else self.sizes.decide(self, "<")
+
+    def _settled_sign(self) -> int:
+        """-1 if it is less than 0 whatever the unknowns are, 1 if it never is, 2 if that depends on them."""
         least = self.least
         if least is not None and least >= 0:
-            return False
+            return 1
         most = (-self).least
-        if most is not None and most > 0:
-            return True
-        return self.sizes.decide(self, "<")
+        return -1 if most is not None and most > 0 else 2
 
     def __lt__(self, other: Number) -> bool:
         if type(other) is int and (low := self.least) is not None and low >= other:
@@ -400,22 +424,22 @@ class Size:
         return not self < other
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not Size and not isinstance(other, int):
-            return other is not None and not isinstance(other, str) and bool(self._as_int() == other)
         if other is self:
             return True
+        kind = type(other)
+        if kind is int and (low := self.least) is not None and low > other:  # type: ignore[operator]
+            return False
+        if kind is not Size and not isinstance(other, int):
+            return other is not None and not isinstance(other, str) and bool(self._as_int() == other)
         more = self - other
-        if type(more) is int:
-            return more == 0
-        if self.sizes.address_in(more) is not None:
-            return False  # in different pieces of memory
-        least = more.least
-        if least is not None and least > 0:
-            return False
-        least = (-more).least
-        if least is not None and least > 0:
-            return False
-        return self.sizes.decide(more, "=")
+        return more == 0 if type(more) is int else more._is_nothing()
+
+    def _is_nothing(self) -> bool:
+        if self._may_be_nothing is None:
+            never = self.sizes.address_in(self) is not None  # then it tells pieces of memory apart
+            never = never or any(least is not None and least > 0 for least in (self.least, (-self).least))
+            self._may_be_nothing = not never
+        return self._may_be_nothing and self.sizes.decide(self, "=")
 
     def __hash__(self) -> int:
         return self._hash

@@ -13,6 +13,18 @@ class Unsettled(Exception):
     """Something has to be known that is not: which of two pieces of memory comes first."""
 
 
+class Equal(Unsettled):
+    """Two dimensions that were thought to be independent have to be equal.
+
+    Attributes:
+        unknowns: which ones, by number.
+    """
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"n{first} and n{second} have to be equal")
+        self.unknowns = first, second
+
+
 class Turn(NamedTuple):
     """When a piece of memory is needed. Pieces that take turns in one room may lie in the same bytes.
 

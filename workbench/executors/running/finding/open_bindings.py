@@ -1,28 +1,30 @@
 """Programs with unknown dimensions are planned and lowered once for all shapes, when it is seen that these change.
 
-The first shapes are planned each for itself: most programs have one or two. Then a binding is made whose sizes are open
-(`lowering.open_binding`), and others are filled in from it; where a decision turns out otherwise for a shape, that
-makes a further one, at once. Where another one would only be quicker, it is made when there have been many such shapes.
+A program that declares other dimensions than the first one of its feeds to be unknown is planned so from the first step
+on. Of others the first shapes are planned each for itself: most have one or two. Then a binding is made whose sizes are
+open (`lowering.open_binding`), and others are filled in from it; where a decision turns out otherwise for a shape, that
+makes a further one, at once. Where another one would only be quicker, it is made (`improve`) when that pays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import NamedTuple
 
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.planning.cache import Cache
-from workbench.executors.planning.open_plan import Filled, OpenDims, open_dims
+from workbench.executors.planning.open_plan import Filled, OpenDims, declared_dims, open_dims
 from workbench.executors.planning.plan import Given
-from workbench.executors.planning.sizes.unknowns import Unsettled
+from workbench.executors.planning.sizes.unknowns import Equal, Unsettled
+from workbench.framework.values.spec import Shape
 
 _APART = 2  # shapes that are planned each for itself
 _MOST = 8  # open bindings for feeds of one form
 _FORMS = 16  # combinations of fetches and forms of feeds
 _SEEN = 8  # shapes by which it is told what is open
-_MAKESHIFTS = 32  # shapes for which another open binding would be quicker, before there is one
 
 Make = Callable[[OpenDims], OpenBinding]
+Declared = Mapping[str, Shape] | None
 
 
 class Fit(NamedTuple):
@@ -38,14 +40,23 @@ class OpenBindings:
     def __init__(self) -> None:
         self._forms: Cache[_FeedForm] = Cache(_FORMS)
 
-    def fit(self, form: Hashable, given: Given, make: Make | None) -> Fit | None:
+    def fit(self, form: Hashable, given: Given, make: Make | None, declared: Declared = None) -> Fit | None:
         """What gives the plan for some feeds, made if need be; None if they are to be planned for themselves.
 
         Args:
             form: what does not change: fetches, names, ranks and dtypes.
             make: an open binding for the last of the feeds seen; None if those there are have to do.
+            declared: shapes of feeds if their sizes are expected to change; None to see whether they do.
         """
-        return self._forms.get(form, _FeedForm).fit(given, make)
+        return self._forms.get(form, lambda: _FeedForm(declared)).fit(given, make)
+
+    def improve(self, form: Hashable, given: Given, make: Make) -> bool:
+        """Make another open binding for feeds for which those there are do not give the quickest plan.
+
+        Returns:
+            whether that is so now.
+        """
+        return self._forms.get(form, _FeedForm).improve(given, make)
 
     @property
     def refusals(self) -> list[str]:
@@ -60,16 +71,19 @@ class OpenBindings:
 class _FeedForm:
     """Feeds of the same names, ranks and dtypes.
 
+    Args:
+        declared: their shapes, if it is expected that their sizes change.
+
     Attributes:
         refusal: why there can be no open binding for them; "" if nothing speaks against it so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, declared: Declared = None) -> None:
+        self._declared = declared
         self._seen: list[Given] = []
         self._open: list[OpenBinding] = []
         self._apart = 0  # shapes planned for themselves since the last open binding
         self._patience = _APART  # so many are, before there is another one
-        self._makeshifts = 0  # shapes for which another open binding would be quicker, since the last one was made
         self.refusal = ""
 
     def fit(self, given: Given, make: Make | None) -> Fit | None:
@@ -77,14 +91,12 @@ class _FeedForm:
             return None
         self._open = [binding for binding in self._open if binding.is_current()]
         fit = self._best(given)
-        if fit is not None and (fit.filled.is_preferred or make is None or not self._pays()):
+        if fit is not None or make is None:
             return fit
-        if make is None:
-            return None
-        if fit is not None:
-            return self._made(given, make) or fit
         self._seen = [*(seen for seen in self._seen[-_SEEN:] if seen != given), given]
         self._apart += 1
+        if self._declared is not None and len(self._open) < _MOST:
+            return self._made_as_declared(given, make)
         if self._apart <= self._patience or len(self._open) == _MOST:
             return None
         self._apart = 0
@@ -100,32 +112,47 @@ class _FeedForm:
             if filled is None:
                 continue
             fit = Fit(binding, filled)
-            if filled.is_preferred:
+            if not filled.wanting:
                 self._open.insert(0, self._open.pop(number))  # the next shape is likely to be like this one
                 return fit
             makeshift = makeshift or fit
         return makeshift
 
-    def _pays(self) -> bool:
-        """Whether there have been enough shapes for which another open binding would be quicker, this one included."""
-        self._makeshifts += 1
-        if self._makeshifts < _MAKESHIFTS or len(self._open) == _MOST:
-            return False
-        self._makeshifts = 0
-        return True
+    def improve(self, given: Given, make: Make) -> bool:
+        """Make another open binding, the quickest one for these feeds, if there may be more; whether that is so."""
+        return len(self._open) < _MOST and self._made(given, make) is not None
+
+    def _made_as_declared(self, given: Given, make: Make) -> Fit | None:
+        """From an open binding in which all is open that is declared so; if there can be none, we see what changes."""
+        fit = self._made(given, make)
+        if fit is None:
+            self._declared, self.refusal = None, ""
+        self._apart = self._patience = 0
+        return fit
 
     def _made(self, given: Given, make: Make) -> Fit | None:
         """From a new open binding; if there can be none, nobody tries again."""
-        dims = open_dims([*(seen for seen in self._seen if seen != given), given])
-        if dims is None:
-            return None
-        try:
-            binding = make(dims)
-        except Exception as error:
-            self.refusal = _refusal_in(error)
-            if not self.refusal:
-                raise
-            return None
+        if self._declared is None:
+            dims = open_dims([*(seen for seen in self._seen if seen != given), given])
+        else:
+            dims = declared_dims(given, self._declared)
+        binding: OpenBinding | None = None
+        while dims is not None and binding is None:
+            try:
+                binding = make(dims)
+            except Exception as error:
+                reason = _reason_in(error)
+                if reason is None:
+                    raise
+                if type(reason) is Equal and self._declared is None:
+                    return None  # they are equal in this shape, and were not in another one
+                if type(reason) is not Equal:
+                    self.refusal = str(reason)
+                    return None
+                dims = dims.merged(*reason.unknowns)
+        return None if binding is None else self._fit_of(binding, given)
+
+    def _fit_of(self, binding: OpenBinding, given: Given) -> Fit | None:
         filled = None if binding.is_for_one_shape else binding.try_fill(given)
         if filled is None:
             return None
@@ -133,8 +160,8 @@ class _FeedForm:
         return Fit(binding, filled)
 
 
-def _refusal_in(error: BaseException | None) -> str:
-    """What an exception says against open sizes, which may be told as the failure of an op; "" if it is another one."""
+def _reason_in(error: BaseException | None) -> Unsettled | None:
+    """What speaks against open sizes, which may be told as the failure of an op; None if it is something else."""
     while error is not None and not isinstance(error, Unsettled):
         error = error.__cause__
-    return "" if error is None else str(error)
+    return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -14,13 +14,13 @@ from workbench.executors.lowering.binding import Binding, Ground, bind, ground_o
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenDims
-from workbench.executors.planning.plan import Plan
+from workbench.executors.planning.plan import Given, Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.one_memory import begin_together
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.finding.compiler import Compiler, shapes_of, specs_of
-from workbench.executors.running.finding.open_bindings import Fit, OpenBindings
+from workbench.executors.running.finding.open_bindings import Fit, Make, OpenBindings
 from workbench.executors.running.finding.plan_cache import KeptPlan, Key
 from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec
@@ -29,6 +29,7 @@ from workbench.executors.running.step.state import StepState
 from workbench.executors.running.team_trial import TeamTrials
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
+from workbench.framework.values.spec import Shape
 from workbench.graph.settings import Settings
 from workbench.graph.ssa import Graph
 from workbench.graph.strategy import BuildStrategy
@@ -36,6 +37,8 @@ from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
 
 _FEEDS = 8192  # pairs of fetches and feed plans whose step is found at once
+_WORTH = 20.0  # times as long as making a plan takes, steps that want another one have run before it is made
+_MORE = 4.0  # times as long as the last time, if it is again one that is wanted
 _ATTEMPTS = 8  # at binding, while other threads set what is bound
 
 
@@ -86,6 +89,8 @@ class StepCache:
         self._newest: _Found | None = None
         self._last: FeedPlan | None = None
         self._open, self._trials = OpenBindings(), TeamTrials()
+        self._wanted = self._making = 0.0  # seconds of steps that want another plan; the longest it took to make one
+        self._worth = _WORTH
         weakref.finalize(self, self._plans.leaving(number)).atexit = False
 
     @property
@@ -110,7 +115,24 @@ class StepCache:
         # `set_lr` makes a schedule of what was a variable
         if step is None or step.binding.schedules != len(self._program.lr_schedulers):
             return self._find(names, fed)
+        if step.wanting and self._pays(step):
+            self._improve(names, fed)
+            return self._find(names, fed)
         return step if step.binding.storage.is_current() else self._find(names, fed)
+
+    def _pays(self, step: BoundStep) -> bool:
+        """Whether so much time has gone into steps for which another plan would be quicker that one more is made."""
+        self._wanted += step.wanting
+        return self._wanted > self._worth * self._making
+
+    def _improve(self, names: tuple[str, ...], fed: Fed) -> None:
+        """Make a plan for sizes like these; what others like it were bound to is found anew."""
+        self._wanted, self._worth = 0.0, _MORE * self._worth
+        form, specs, make = self._open_form(names, fed)
+        if self._open.improve(form, specs, make):
+            for kept in self._plans.of(self._number):
+                if kept.step is not None and kept.step.wanting:
+                    kept.unbind()
 
     def _seen(self, names: tuple[str, ...], fed: Fed) -> _Found | None:
         """What was found for an earlier feed of this signature."""
@@ -153,13 +175,13 @@ class StepCache:
             return self._bind(key, fetches, fed, observed)
 
     def _bind(self, key: Key, fetches: Sequence[str], fed: Fed, observed: bool) -> BoundStep:
-        binding = None if observed else self._filled_in(key, fetches, fed)
+        binding, wanting = (None, 0.0) if observed else self._filled_in(key, fetches, fed)
         for _ in range(_ATTEMPTS):
             if binding is not None and binding.storage.is_current():
                 break
-            binding = self._bound_anew(key, fetches, fed, observed)
+            binding, wanting = self._bound_anew(key, fetches, fed, observed), 0.0
         assert binding is not None
-        step = BoundStep(binding, self._training, self._spec.loss_name, self._trials)
+        step = BoundStep(binding, self._training, self._spec.loss_name, self._trials, wanting)
         if not observed:
             self._plans.bind(key, step)
         return step
@@ -207,42 +229,62 @@ class StepCache:
 
     def _fit(self, fetches: Sequence[str], fed: Fed, may_make: bool) -> Fit | None:
         """A plan for all shapes that is right for this one, made if need be and if it may be."""
-        if not self._state.steps or self._trainers is not None:
-            return None  # what is in the scope has not been looked at yet
+        if self._trainers is not None:
+            return None
+        form, specs, make = self._open_form(fetches, fed)
+        return self._open.fit(form, specs, make if may_make else None, self._declared(specs))
+
+    def _open_form(self, fetches: Sequence[str], fed: Fed) -> tuple[Hashable, Given, Make]:
+        """What does not change where sizes do, the feeds, and what makes an open binding."""
         given, specs = self._given_persistables(fed), specs_of(fed)
         form = tuple(fetches), fed.active, given, tuple((*k, len(s.shape), s.dtype.name) for k, s in specs.items())
 
         def make(dims: OpenDims) -> OpenBinding:
             if not self._compiler.native:
                 raise Unsettled("nothing runs in kernels on these devices")
+            start = perf_counter_ns()
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
             self._prepare(plan.plan)
-            return OpenBinding(plan, self._ground(plan.plan, fed))
+            binding = OpenBinding(plan, self._ground(plan.plan, fed))
+            self._making = max(self._making, (perf_counter_ns() - start) * 1e-9)
+            return binding
 
-        of_form = *form, len(self._program.lr_schedulers), self._workspace.number
-        return self._open.fit(of_form, specs, make if may_make else None)
+        return (*form, len(self._program.lr_schedulers), self._workspace.number), specs, make
 
-    def _filled_in(self, key: Key, fetches: Sequence[str], fed: Fed) -> Binding | None:
-        """What runs a shape that a plan for all shapes is right for; None where there is no such plan.
+    def _declared(self, given: Given) -> Mapping[str, Shape] | None:
+        """The shapes of feeds as they are declared, if more of them is unknown than how many rows there are."""
+        block = self._program.global_block()
+        variables = {name: block.find_var(name) for name, _ in given}
+        shapes = {name: tuple(variable.spec.shape) for name, variable in variables.items() if variable is not None}
+        return shapes if any(-1 in shape[1:] for shape in shapes.values()) else None
+
+    def _filled_in(self, key: Key, fetches: Sequence[str], fed: Fed) -> tuple[Binding | None, float]:
+        """What runs a shape that a plan for all shapes is right for, and what that is `wanting`; None if there is none.
 
         So it is when memory has moved, too: numbers are filled in once more in a hundredth of the time in which rows
         are lowered, and steps take as long afterwards. What was planned for its shape alone needs no plan for others.
         """
         start, kept = perf_counter_ns(), self._plans.get(key)
-        fit = self._fit(fetches, fed, may_make=kept is None or type(kept.plan) is FilledPlan)
+        try:
+            fit = self._fit(fetches, fed, may_make=kept is None or type(kept.plan) is FilledPlan)
+        except EnforceNotMet:
+            if self._state.steps:
+                raise
+            self._replicas.renew()  # see `_bound_anew`, which tells what is wrong with the program or what it is fed
+            return None, 0.0
         if fit is None:
-            return None
+            return None, 0.0
         plan = fit.filled.plan
         try:
             arenas, scratch = self._workspace.room_for(plan), self._workspace.scratch
             binding = fit.binding.bind(fit.filled, arenas, scratch, self._weights(fed))
         except Unsettled:
-            return None
+            return None, 0.0
         if kept is None:
             self._keep(key, plan, start)
         else:
             self._plans.keep(key, plan)
-        return binding
+        return binding, fit.filled.wanting
 
     @property
     def _is_weighted(self) -> bool:

@@ -44,11 +44,14 @@ class BoundStep:
         has_run: whether a first step has run in parts, and the next is no team's; whole: the step as one call, where
             there is such from then on.
         is_open: whether a speculation has begun and did not come to its end: flags may be up.
+        wanting: seconds a step is estimated to take, if another plan is expected to be quicker; else 0.
         team: whether threads that share nodes are of use, None where there are none; alone: what is run without them.
     """
 
-    def __init__(self, binding: Binding, training: bool, loss: str | None, trials: TeamTrials) -> None:
-        self.binding, self._loss = binding, loss
+    def __init__(
+        self, binding: Binding, training: bool, loss: str | None, trials: TeamTrials, wanting: float = 0.0
+    ) -> None:
+        self.binding, self._loss, self.wanting = binding, loss, wanting
         self.collector = Collector(binding, training)
         self.watching = Watching(binding)
         self.whole: WholeStep | None = None
