@@ -94,14 +94,34 @@ def test_the_first_step_does_not_count() -> None:
 
 
 def test_one_quiet_moment_of_each_way_is_enough() -> None:
-    """Whatever else the machine does makes steps longer, and never shorter."""
+    """Whatever else the machine does makes steps longer, and never shorter; here it does it to both ways alike."""
     for quiet in range(1, TURNS):
 
         def times(number: int, is_team: bool, turn: int = quiet) -> int:
-            return (100 if is_team else 80) if (number - 1) // 2 == turn else 10_000 if number % 3 else 5_000
+            now = (number - 1) // 2
+            return (100 if is_team else 80) if now == turn else 10_000 if now % 3 else 5_000
 
         assert not chosen(times)
         assert chosen(partial(lambda turn, n, is_team: times(n, not is_team, turn), quiet))
+
+
+def seldom(quick: int, alone: int, waits: int) -> Times:
+    """One thread takes as long in all turns; a team is quick in one of three, and waits long in the others."""
+    return lambda number, is_team: alone if not is_team else quick if (number - 1) // 2 % 3 == 2 else waits
+
+
+@pytest.mark.parametrize("waits", [110, 300])
+def test_a_team_that_seldom_gets_its_processors_is_not_chosen(waits: int) -> None:
+    run = ways(2000, seldom(50, 100, waits))
+    assert not run[1 + TRIAL] and sum(run) < 100
+
+
+@pytest.mark.parametrize(("waits", "is_kept"), [(130, True), (140, False)])
+def test_a_team_is_given_up_only_where_it_waits_long(waits: int, is_kept: bool) -> None:
+    """It was chosen while the machine was quiet."""
+    quiet, busy = 100, seldom(50, 100, waits)
+    run = ways(1000, lambda n, is_team: 50 if n < quiet and is_team else busy(n, is_team))
+    assert run[quiet - 40] and run[-1] is is_kept
 
 
 @pytest.mark.parametrize("busy", range(1, 8))

@@ -6,6 +6,10 @@ trial lets the two ways take turns, so that both meet the same neighbours, and o
 make steps longer, never shorter. One thread is chosen unless a team is clearly quicker, and what has been chosen is
 kept unless the other way is clearly quicker.
 
+Neighbours that stay do not make both ways longer alike: a team then gets its processors in a few turns, and waits for
+them in most. So the usual turn counts, too: a team is not chosen if that is slower than the usual turn of one thread,
+and not kept if it is slower by far.
+
 An engine tries one of its plans at a time. What came of that holds for the others, too, until it is their turn: where
 shapes change from step to step, few steps are run the slower way to find out.
 
@@ -15,6 +19,8 @@ neighbour may have been at work.
 """
 
 from __future__ import annotations
+
+from statistics import median_low
 
 _TURNS = 6  # of each way in a trial, the first of which does not count if steps are short
 _FIRST, _LONGEST = 16, 512  # steps between trials; twice as many each time the outcome is the same
@@ -117,18 +123,28 @@ class TeamTrial:
 
     def _quickest(self, is_long: bool) -> tuple[int, int]:
         """The quickest turns that count, of the way that is chosen so far and of the other one."""
-        first = 0 if is_long else 1
-        alone, together = (min(took[first:]) for took in self._took)
+        alone, together = map(min, self._counted(is_long))
         return (together, alone) if self._is_chosen else (alone, together)
 
+    def _counted(self, is_long: bool) -> tuple[list[int], list[int]]:
+        """The turns that count, alone and together."""
+        first = 0 if is_long else 1
+        return self._took[False][first:], self._took[True][first:]
+
     def _choose(self, is_long: bool) -> None:
-        chosen, other = self._quickest(is_long)
         before, longest = self._is_chosen, _LONGEST_OF_LONG if is_long else _LONGEST
-        if not self._is_settled:  # a team has to earn it
-            self._is_chosen = chosen < _CLEARLY * other
-        elif other < _MORE_CLEARLY * chosen:
-            self._is_chosen = not before
+        self._is_chosen = self._is_team_better(is_long)
         self._until = min(2 * self._until, longest) if self._is_settled and self._is_chosen is before else _FIRST
         self._is_settled = self._is_tried = True
         self._took, self._steps, self.together = ([], []), self._until, self._is_chosen
         self._trials.end(self._is_chosen)
+
+    def _is_team_better(self, is_long: bool) -> bool:
+        """Whether a team is chosen, or kept, by the quickest turn of each way and by its usual one."""
+        turns = self._counted(is_long)
+        alone, together = map(min, turns)
+        usually_alone, usually_together = map(median_low, turns)
+        if self._is_settled and self._is_chosen:
+            return alone >= _MORE_CLEARLY * together and usually_alone >= _BY_FAR * usually_together
+        clearly = _MORE_CLEARLY if self._is_settled else _CLEARLY  # a team has to earn it
+        return together < clearly * alone and usually_together <= usually_alone
