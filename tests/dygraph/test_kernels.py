@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import erf
 
 import workbench as paddle
 from tests.ops import case as C
@@ -101,6 +102,24 @@ def test_most_ops_with_kernels_take_them(runs: list[str]) -> None:
     loss.backward()
     forward = ["conv2d", "pool2d", "gelu", "layer_norm", "softmax", "softmax_with_cross_entropy"]
     assert set(forward) | {f"{type}_grad" for type in forward} <= set(runs)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_other_dtypes_run_in_kernels(dtype: str, runs: list[str]) -> None:
+    """Against formulas in float64: of halves the result is rounded once."""
+    F, rng = paddle.nn.functional, np.random.default_rng(0)
+    x = paddle.to_tensor(rng.standard_normal((7, 65)).astype(np.float32)).astype(dtype)
+    wide = x.numpy().astype(np.float64)
+    grown, away = np.exp(wide), wide - wide.mean(1, keepdims=True)
+    expected = {
+        "gelu": (F.gelu(x), 0.5 * wide * (1 + erf(wide / np.sqrt(2)))),
+        "softmax": (F.softmax(x), grown / grown.sum(1, keepdims=True)),
+        "layer_norm": (F.layer_norm(x, [65]), away / np.sqrt((away**2).mean(1, keepdims=True) + 1e-5)),
+    }
+    near = {"float64": 1e-13, "bfloat16": 2.0**-9, "float16": 2.0**-11}[dtype]  # half a unit in the last place
+    for type, (result, exact) in expected.items():
+        assert type in runs
+        np.testing.assert_allclose(result.numpy().astype(np.float64), exact, rtol=2.01 * near, atol=near * 1e-3)
 
 
 def test_what_kernels_decline_is_said_by_the_body(runs: list[str]) -> None:

@@ -16,7 +16,9 @@ from workbench.framework.op.compiled import CompiledCall, compiled
 from workbench.framework.op.record import Op
 from workbench.framework.rows.passes import LONG
 from workbench.framework.rows.program import RowProgram
+from workbench.framework.values.dtype import has_halves
 from workbench.framework.values.spec import DENSE, Spec
+from workbench.ops.precision import wide_dtype
 
 LEAST = 1 << 9  # elements of the largest operand
 LEAST_UNPREPARED = 1 << 8  # of ops whose bodies are many calls of NumPy
@@ -24,6 +26,7 @@ LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions
 LEAST_ROWS = 1 << 14  # of row programs: elements by functions, of which a long one is so many
 LONG_WEIGHT = 8
 REPEATING = 1  # functions of a program that only repeats numbers along rows
+WIDENED = 6  # functions that bring float16 and bfloat16 to float32 and back take as long as so many
 COSTLY = {"erf": 40}  # functions that take NumPy so many times as long as others
 
 
@@ -50,8 +53,12 @@ def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
     if not op.is_elementwise:
         least = LEAST if (op.forward_of or op).prepare is not None else LEAST_UNPREPARED
         return size >= least and (op.forward_of or op).grad_prepare is None
-    form = steps_of(op, tuple([None if spec is None else spec.dtype.numpy for spec in ins]), attrs)
+    dtypes = [None if spec is None else spec.dtype for spec in ins]
+    computed_in = tuple([None if dtype is None else wide_dtype(dtype).numpy for dtype in dtypes])
+    form = steps_of(op, computed_in, attrs)
     work = 0 if form is None else sum(COSTLY.get(step.function, 1) for step in form.steps)
+    if form is not None and has_halves(spec.dtype.numpy for spec in ins if spec is not None):
+        work += WIDENED
     return work > 1 and work * size >= LEAST_WORK
 
 
