@@ -391,6 +391,38 @@ def test_one_open_plan_serves_images_of_all_sizes(tried: list[OpenPlan]) -> None
         assert train("pictures", sizes)[0] == results
 
 
+def _run_lengths(body: Any, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """An executor that has run with one feed of these shapes after the other."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        out = body(static.data("x", [None] * (len(shapes[0]) - 1) + [8]))
+    exe = static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope())
+    for shape in shapes:
+        exe.run([out], feed={"x": floats(*shape)})
+    return exe
+
+
+@pytest.mark.usefixtures("tape")
+def test_as_many_rows_as_columns_somewhere_leave_lengths_open(tried: list[OpenPlan]) -> None:
+    """Whether that is meant nobody knows: rows are as many as they are then."""
+    _, inspection = train("pictures", [(32, width) for width in (12, 13, 20)])  # 32 channels
+    assert filled_bindings(inspection) == 3 and len(tried[-1].dims.groups) < 3
+
+
+@pytest.mark.usefixtures("tape")
+def test_what_would_run_in_python_for_all_sizes_is_planned_for_each(tried: list[OpenPlan]) -> None:
+    """A loop whose body has kernels for the sizes of one shape."""
+
+    def loop(x: Any) -> Any:
+        i, many = wb.full([1], 0, "int64"), wb.full([1], 5, "int64")
+        _, h = static.nn.while_loop(lambda i, h: wb.less_than(i, many), lambda i, h: [i + 1, wb.tanh(h)], [i, x])
+        return wb.mean(h)
+
+    exe = _run_lengths(loop, [(3, 5, 8)])
+    (binding,) = exe.inspection.bindings
+    assert all(program.is_native for program in binding.speculative)
+
+
 @pytest.mark.usefixtures("tape")
 def test_dimensions_that_have_to_be_equal_become_one_unknown(tried: list[OpenPlan]) -> None:
     """Of a mask both are as long as the sequence, which is only seen where they meet."""

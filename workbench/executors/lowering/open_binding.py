@@ -74,6 +74,22 @@ class OpenBinding:
         """Whether some number has to be equal to another."""
         return any(condition.kind == "=" and condition.holds for condition in self.sizes.conditions)
 
+    @property
+    def runs_in_kernels(self) -> bool:
+        """Whether all rows do: what has no form for all sizes may have kernels for each of them."""
+        return all(isinstance(unit, Segment) for program in self._all for unit in program.units)
+
+    @property
+    def _all(self) -> Sequence[ThreadProgram]:
+        return [*self._speculative, *self._commit]
+
+    @property
+    def fixed_dims(self) -> set[int]:
+        """The open dimensions that have to be as they are, or as others are, by number."""
+        unknowns = self.sizes.unknowns
+        equal = [c.number for c in self.sizes.conditions if c.kind == "=" and c.holds]
+        return {n for number in equal for term in number.terms for n in term if unknowns[n].comes_from_outside}
+
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to."""
         return self._storage.is_current()

@@ -9,7 +9,7 @@ is as right, and computes the same bits, but `Filled.wanting` says that another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -58,6 +58,11 @@ class OpenDims(NamedTuple):
         groups = list(self.groups)
         groups[first] = (*groups[first], *groups.pop(second))
         return OpenDims(tuple(groups), self.given)
+
+    def without(self, numbers: Collection[int]) -> OpenDims | None:
+        """The same where some unknowns are as in the example; None if nothing is left open."""
+        groups = tuple(group for number, group in enumerate(self.groups) if number not in numbers)
+        return OpenDims(groups, self.given) if groups else None
 
 
 def declared_dims(given: Given, declared: Mapping[str, Shape]) -> OpenDims | None:

@@ -123,7 +123,10 @@ class _FeedForm:
         return len(self._open) < _MOST and self._made(given, make) is not None
 
     def _made_as_declared(self, given: Given, make: Make) -> Fit | None:
-        """From an open binding in which all is open that is declared so; if there can be none, we see what changes."""
+        """From an open binding in which all is open that is declared so; if there can be none, we see what changes.
+
+        Nor is there one if rows of it would run in Python, which a plan for one shape may have kernels for.
+        """
         fit = self._made(given, make)
         if fit is None:
             self._declared, self.refusal = None, ""
@@ -150,7 +153,12 @@ class _FeedForm:
                     self.refusal = str(reason)
                     return None
                 dims = dims.merged(*reason.unknowns)
-        return None if binding is None else self._fit_of(binding, given)
+                continue
+            if self._declared is not None and binding.is_for_one_shape:  # as many rows as there are columns somewhere
+                dims, binding = dims.without(binding.fixed_dims), None
+        if binding is None or (self._declared is not None and not binding.runs_in_kernels):
+            return None
+        return self._fit_of(binding, given)
 
     def _fit_of(self, binding: OpenBinding, given: Given) -> Fit | None:
         filled = None if binding.is_for_one_shape else binding.try_fill(given)
