@@ -63,6 +63,13 @@ FLAGS = {
     "FLAGS_cpu_tape": FlagSpec(
         bool, True, "steps on CPU devices run in compiled kernels where there are some; off: as NumPy calls"
     ),
+    "FLAGS_kernel_loader": FlagSpec(
+        str,
+        "auto",
+        "what brings compiled kernels into the process when they are first needed: 'image' maps them (Linux on "
+        "x86-64), 'llvm' has llvmlite link them, on other machines as well; 'auto' is 'image' where that can be",
+        choices=("auto", "image", "llvm"),
+    ),
     "FLAGS_executor": FlagSpec(
         str,
         "compiled",

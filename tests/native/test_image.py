@@ -21,7 +21,7 @@ from workbench.runtime.native.image import Damaged, Described, Kernels, write_im
 from workbench.runtime.native.tape import address
 from workbench.runtime.words.codes import DECLINED, DONE
 
-DESCRIBED = Described({"same": "i", "load": ""}, {})
+DESCRIBED = Described({"same": "i", "load": ""}, {}, ["same", "load"])
 # mov rax, rdi; ret — and: mov rax, [rip + distance to a word]; ret
 SAME, LOAD = b"\x48\x89\xf8\xc3", b"\x48\x8b\x05"
 

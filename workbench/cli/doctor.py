@@ -20,6 +20,7 @@ from workbench.version import __version__, installing
 
 GIB = 1024**3
 TAPE = "FLAGS_cpu_tape"
+LOADERS = {"image": "image: code is mapped as it is", "llvm": "llvm: llvmlite links object files"}
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 CPU_INFO = Path("/proc/cpuinfo")
 CUPY_DISTRIBUTIONS = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
@@ -148,12 +149,14 @@ def native(compile: bool) -> Iterator[tuple[str, str]]:
     """The kernels steps on CPU devices run in."""
     from workbench.config import get_flag
     from workbench.runtime.native.library import cache_folder, image_path, obstacle, why_not
+    from workbench.runtime.native.source import loader
 
     if not compile and obstacle() is None and not image_path().exists():
         yield "compiled", "not yet: the first step begins with it and goes on without, workbench doctor --compile waits"
     else:
         with contextlib.redirect_stderr(io.StringIO()):  # the refusal is told here
             yield "compiled", "yes, for this processor" if compiled() else f"no: {why_not()}"
+    yield "loader", LOADERS[loader()]
     yield "used", "wherever an op has them" if get_flag(TAPE) else f"no: {TAPE} is off, steps run as NumPy calls"
     yield "cache", f"{cache_folder()} (WORKBENCH_CACHE_DIR chooses another folder)"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +19,11 @@ INTS32 = types.CPointer(types.int32)
 INT = types.int64
 REAL = types.float32
 ROW = "row"  # the row itself as INTS, for kernels that take as many words as they like
+
+MACHINE = platform.machine()
+IS_X86 = MACHINE in ("x86_64", "AMD64")
+YIELD_HINT = 1  # as Arm numbers them
+CLOCK_MONOTONIC = 8 if sys.platform == "darwin" else 1  # there CLOCK_UPTIME_RAW, which `time.perf_counter_ns` reads
 
 _I64, _I32, _F32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
 _BYTE_POINTER = ir.IntType(8).as_pointer()
@@ -111,8 +118,11 @@ def drain(context: Any) -> Any:
     """What was passed by the caches is in memory before anything behind is."""
 
     def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
-        name = "llvm.x86.sse.sfence"
-        b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        if IS_X86:
+            name = "llvm.x86.sse.sfence"
+            b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        else:
+            b.fence("seq_cst")
         return c.get_dummy_value()
 
     return types.void(), generate
@@ -166,8 +176,12 @@ def pause(context: Any) -> Any:
     """Tell the processor that this thread is waiting."""
 
     def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
-        name = "llvm.x86.sse2.pause"
-        b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        if IS_X86:
+            name = "llvm.x86.sse2.pause"
+            b.call(cgutils.get_or_insert_function(b.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        elif MACHINE in ("aarch64", "arm64"):
+            hint = ir.FunctionType(ir.VoidType(), [_I32])
+            b.call(cgutils.get_or_insert_function(b.module, hint, "llvm.aarch64.hint"), [_I32(YIELD_HINT)])
         return c.get_dummy_value()
 
     return types.void(), generate
@@ -208,11 +222,11 @@ def call_row(context: Any, target: Any, row: Any) -> Any:
 
 @intrinsic
 def clock(context: Any, target: Any, buffer: Any) -> Any:
-    """Nanoseconds of CLOCK_MONOTONIC, by the address of `clock_gettime` and that of 16 bytes to use."""
+    """Nanoseconds of the clock that Python counts by, by the address of `clock_gettime` and that of 16 bytes to use."""
 
     def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
         kind = ir.FunctionType(_I32, [_I32, _BYTE_POINTER]).as_pointer()
-        b.call(b.inttoptr(args[0], kind), [_I32(1), b.inttoptr(args[1], _BYTE_POINTER)])
+        b.call(b.inttoptr(args[0], kind), [_I32(CLOCK_MONOTONIC), b.inttoptr(args[1], _BYTE_POINTER)])
         words = b.inttoptr(args[1], _I64.as_pointer())
         seconds, rest = b.load(words), b.load(b.gep(words, [_I64(1)]))
         return b.add(b.mul(seconds, _I64(1_000_000_000)), rest)

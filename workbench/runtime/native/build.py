@@ -1,6 +1,6 @@
 """Compiles the kernels: `python -m workbench.runtime.native.build FILE` writes their image.
 
-With `--aside` it gives way to other processes.
+With `--aside` it gives way to other processes; with `--llvm` the file is for LLVM's loader.
 
 It runs in processes of its own, one for each processor, so that neither numba nor LLVM takes up room in the one that
 trains.
@@ -20,22 +20,23 @@ from pathlib import Path
 from typing import Any, cast
 
 from workbench.framework.rows.kernel import RowKernel, all_kernels
+from workbench.runtime.devices import processors
 from workbench.runtime.native.elf import Image, joined, link
 from workbench.runtime.native.image import Described, write_image
-from workbench.runtime.native.source import modules
+from workbench.runtime.native.source import IMAGE, LLVM, modules
 
 PREFIX = "kernel."
 ROW = "row"  # as in `kernels.intrinsics`
 _MOST = 8  # processes
 
 
-def build(processes: int = _MOST) -> tuple[Image, Described]:
+def build(processes: int = _MOST, loader: str = IMAGE) -> tuple[Image | list[bytes], Described]:
     """The image of all kernels, compiled for this processor, and what `write_image` is told of each.
 
     Args:
         processes: at most so many, no more than there are processors; the others import all kernels anew.
     """
-    count = min(len(os.sched_getaffinity(0)), processes)
+    count = min(processors(), processes)
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
         others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
@@ -44,7 +45,7 @@ def build(processes: int = _MOST) -> tuple[Image, Described]:
         if failed:
             raise SystemExit("a process that compiled kernels failed")
         parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
-    return joined([link(part) for part in parts]), described
+    return joined([link(part) for part in parts]) if loader == IMAGE else parts, described
 
 
 def compile_part(folder: Path, number: int) -> Described:
@@ -79,7 +80,9 @@ def compile_part(folder: Path, number: int) -> Described:
     described = Described(
         {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()},
         {name: declared.declared for name, declared in KERNELS.items() if declared.declared is not None},
+        [],
     )
+    described.functions.extend([*KERNELS, *ENTRIES, *rows])
     described.arguments.update((name, kernel.letters) for name, kernel in rows.items())
     return described
 
@@ -247,4 +250,4 @@ if __name__ == "__main__":
     else:
         if "--aside" in sys.argv[2:]:
             os.nice(10)
-        write_image(sys.argv[1], *build())
+        write_image(sys.argv[1], *build(loader=LLVM if "--llvm" in sys.argv[2:] else IMAGE))

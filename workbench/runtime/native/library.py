@@ -27,7 +27,7 @@ from workbench.framework.notice import say
 from workbench.framework.outside import is_from_outside
 from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.image import Damaged, Kernels
-from workbench.runtime.native.source import fingerprint
+from workbench.runtime.native.source import IMAGE, can_map_images, fingerprint, loader
 from workbench.runtime.standing import standing
 from workbench.runtime.undisturbed import undisturbed
 
@@ -95,8 +95,11 @@ def why_not() -> str | None:
 
 
 def _require_support() -> None:
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise Unavailable(f"kernels are made for Linux on x86-64, this is {sys.platform} on {platform.machine()}")
+    machine = f"{sys.platform} on {platform.machine()}"
+    if os.name != "posix" or sys.byteorder != "little" or sys.maxsize < 2**32:
+        raise Unavailable(f"kernels are made for 64-bit POSIX systems, this is {machine}")
+    if loader() == IMAGE and not can_map_images():
+        raise Unavailable(f"FLAGS_kernel_loader is image, which is for Linux on x86-64; this is {machine}")
     if gemm_address(4) is None:
         raise Unavailable("NumPy's BLAS has no cblas_sgemm with 64-bit sizes")
 
@@ -111,7 +114,8 @@ def cache_folder() -> Path:
 
 def image_path() -> Path:
     """Where the image for this machine is, or will be."""
-    return _own_folder() / f"kernels-{undisturbed(fingerprint)}"  # libraries on its way swallow exceptions
+    name = f"kernels-{undisturbed(fingerprint)}"  # libraries on its way swallow exceptions
+    return _own_folder() / (name if loader() == IMAGE else f"{name}-{loader()}")
 
 
 def obstacle() -> str | None:
@@ -286,7 +290,8 @@ def _compile_beside(path: Path) -> bool:
 
 
 def _compiler(path: Path) -> list[str]:
-    return [sys.executable, "-m", "workbench.runtime.native.build", str(path)]
+    command = [sys.executable, "-m", "workbench.runtime.native.build", str(path)]
+    return command if loader() == IMAGE else [*command, f"--{loader()}"]
 
 
 def _try_to_lock(lock: IO[str]) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from workbench.config import get_flag
+
+IMAGE, LLVM = "image", "llvm"  # what brings kernels into a process
 _DECLARES = re.compile(r"^from workbench\.runtime\.kernels\.registry import", re.MULTILINE)
 _FOOTPRINTS = ("footprint.py", "division.py")  # say what is kept of declarations
 
@@ -20,6 +24,19 @@ def modules() -> tuple[str, ...]:
     files = [(path, path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py"))]
     own = sorted(((path, text) for path, text in files if _DECLARES.search(text)), key=lambda one: -len(one[1]))
     return tuple(".".join(path.relative_to(root).with_suffix("").parts) for path, _ in own)
+
+
+def can_map_images() -> bool:
+    """Whether code for this machine is linked and mapped without LLVM."""
+    return sys.platform == "linux" and platform.machine() == "x86_64"
+
+
+def loader() -> str:
+    """What brings kernels into this process: FLAGS_kernel_loader."""
+    chosen = get_flag("FLAGS_kernel_loader")
+    if chosen != "auto":
+        return chosen
+    return IMAGE if can_map_images() else LLVM
 
 
 @cache

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.intrinsics import INT, atomic_load, call_row, clock, function, ints
+from workbench.runtime.kernels.intrinsics import INT, IS_X86, atomic_load, call_row, clock, function, ints
 from workbench.runtime.kernels.registry import entry
 from workbench.runtime.words.codes import (
     AT,
@@ -43,10 +43,15 @@ ATTEMPTS = 8
 
 @intrinsic
 def ticks(context: Any) -> Any:
-    """The processor's time-stamp counter; what stands before and behind it in the program may overlap it a little."""
+    """The processor's time-stamp counter; what stands before and behind it in the program may overlap it a little.
+
+    It is 0 where programs may not read it: there walkers stamp with the system's clock.
+    """
 
     def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
         word = ir.IntType(64)
+        if not IS_X86:
+            return word(0)
         read = cgutils.get_or_insert_function(b.module, ir.FunctionType(word, []), "llvm.readcyclecounter")
         return b.call(read, [])
 
