@@ -136,7 +136,7 @@ EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent("_static", "not record.needs and all((o is not None and (not isinstance(o, list)) for o in outs))",
                "not record.needs or all((o is not None and (not isinstance(o, list)) for o in outs))",
                "an op with a forward_out needs nothing, and all its results are asked for"),
-    Equivalent("write_update", "isinstance(a, np.ndarray) and a.dtype == FLOAT", "a.dtype == FLOAT",
+    Equivalent("write_update", "isinstance(a, np.ndarray) and a.dtype == held[0].dtype", "a.dtype == held[0].dtype",
                "operands without memory are refused before a rule is asked, so all are arrays or None"),
     Equivalent("_joined_shape", "shape or (1,)", "shape",
                "only values without elements come here, and what has no dimensions has one"),
