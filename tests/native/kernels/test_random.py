@@ -45,3 +45,22 @@ def test_words_are_the_last_64_bits(stream: RandomStream) -> None:
     out = np.empty(9, np.float32)
     assert run_row("draw_uniform", *memory(stream), out, 9) == DONE
     np.testing.assert_array_equal(out, stream.uniform(np, (9,), np.float32))
+
+
+@settings(max_examples=60, deadline=None)
+@given(stream=STREAMS, count=COUNTS, low=st.integers(-9, 9), span=st.sampled_from([1, 2, 1000, 2**40 + 7]))
+def test_integers(stream: RandomStream, count: int, low: int, span: int) -> None:
+    out = np.full(count + 1, 7, np.int64)
+    assert run_row("draw_integers", *memory(stream), out, count, low, span) == DONE
+    np.testing.assert_array_equal(out[:-1], stream.integers(np, low, low + span, (count,), np.int64))
+    assert out[-1] == 7
+
+
+@settings(max_examples=60, deadline=None)
+@given(stream=STREAMS, count=COUNTS)
+def test_chances(stream: RandomStream, count: int) -> None:
+    x, out = np.random.default_rng(count).random(count).astype(np.float32), np.full(count + 1, 7, np.float32)
+    x[:: 1 + count % 5] = (1.0, 0.0, np.nan)[count % 3]
+    assert run_row("draw_chances", *memory(stream), x, out, count) == DONE
+    np.testing.assert_array_equal(out[:-1], stream.uniform(np, (count,), np.float64) < x)
+    assert out[-1] == 7

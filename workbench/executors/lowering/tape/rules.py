@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +16,12 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
 from workbench.framework.values.dtype import HALVES
-from workbench.framework.values.spec import ROWS
+from workbench.framework.values.spec import ROWS, normalize_axis
 
 Arrays = Sequence[Any]
 
 FLOAT, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+INTEGER = np.dtype(np.int64)
 FLOATS = (FLOAT, DOUBLE)  # what kernels compute with
 
 
@@ -70,6 +72,18 @@ def computed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return FLOAT if dtype.char in HALVES else dtype
 
 
+def require_integers(*arrays: Any) -> None:
+    """All are int64 and lie in memory one after the other."""
+    for a in arrays:
+        require(isinstance(a, np.ndarray), a.dtype == INTEGER, a.flags.c_contiguous, a.size > 0)
+
+
+def sizes_along(x: np.ndarray, axis: int) -> tuple[int, int, int]:
+    """What comes before an axis, its size, and what comes behind it."""
+    axis = normalize_axis(axis, x.ndim)
+    return math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+
+
 def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:
     """One number everywhere."""
     require_floating(out)
@@ -104,3 +118,12 @@ def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
         writer.row(*strided)
     else:
         expression(writer, lambda x: x, [out], [source])
+
+
+def dense(writer: TapeWriter, x: Any) -> Any:
+    """An array that lies row by row: itself, or a copy of floating numbers."""
+    if x.flags.c_contiguous:
+        return x
+    beside = writer.temporary(x.shape, x.dtype)
+    copy(writer, x, beside)
+    return beside

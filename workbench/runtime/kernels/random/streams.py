@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.arguments import Address, Ints
+from workbench.runtime.kernels.arguments import Address, Floats, Ints
 from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, loop
@@ -114,4 +114,33 @@ def draw_uniform(
     for start in range(0, count, CHUNK):
         n = min(CHUNK, count - start)
         scale(draw_chunk(stream, words, start, n), floats(out + 4 * start), n)
+    return 0
+
+
+@kernel(words=stream_words)
+def draw_integers(
+    stream: Ints("KEY_WORDS"), words: Ints(extent="8 * 4 * -(-min(count, CHUNK // 2) // 4)"), out: Ints("count"),
+    count, low, span,
+):  # fmt: skip
+    """out[i] = low + word number i of the stream modulo span; `words`: memory for CHUNK numbers."""
+    for start in range(0, count, CHUNK // 2):
+        n = min(CHUNK // 2, count - start)
+        draw_blocks(stream, start // 4, (n + 3) // 4, words)
+        for i in range(n):
+            out[start + i] = np.int64(np.uint64(words[i]) % np.uint64(span)) + low
+    return 0
+
+
+@kernel(words=stream_words)
+def draw_chances(
+    stream: Ints("KEY_WORDS"), words: Ints(extent="8 * 4 * -(-min(count, CHUNK // 2) // 4)"), x: Floats("count"),
+    out: Floats("count"), count,
+):  # fmt: skip
+    """out[i] = 1 with probability x[i], else 0; `words`: memory for CHUNK numbers."""
+    for start in range(0, count, CHUNK // 2):
+        n = min(CHUNK // 2, count - start)
+        draw_blocks(stream, start // 4, (n + 3) // 4, words)
+        for i in range(n):
+            number = float(words[i] >> 11 & 0x1FFFFFFFFFFFFF) * 2.0**-53
+            out[start + i] = np.float32(number < x[start + i])
     return 0

@@ -12,6 +12,7 @@ from workbench.executors.lowering.tape.rules import (
     FLOAT,
     computed_in,
     expression,
+    fill,
     operands,
     require,
     require_floating,
@@ -20,7 +21,8 @@ from workbench.executors.lowering.tape.rules import (
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
-from workbench.ops.random.distributions import GAUSSIAN_RANDOM, UNIFORM_RANDOM
+from workbench.ops.random.batch_like import GAUSSIAN_BATCH_LIKE, UNIFORM_BATCH_LIKE
+from workbench.ops.random.distributions import BERNOULLI, GAUSSIAN_RANDOM, RANDINT, UNIFORM_LIKE, UNIFORM_RANDOM
 from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape
 from workbench.runtime.words.stream import BITS, CHUNK
 
@@ -74,10 +76,10 @@ def dropout_grad(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda g, kept: g * (kept.astype(factor.dtype) * factor), [out], [g, mask.view(bool)])
 
 
-@native(UNIFORM_RANDOM)
+@native(UNIFORM_RANDOM, UNIFORM_BATCH_LIKE)
 def uniform(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
-    require(not row.node.attrs["startup"])  # they draw anew at every run, whatever the step
+    _require_drawn(row)
     require_plain(out)
     low, high = row.node.attrs["min"], row.node.attrs["max"]
     writer.row("draw_uniform", *_stream(writer, row), out, out.size)
@@ -87,11 +89,48 @@ def uniform(writer: TapeWriter, row: Row) -> None:
     expression(writer, lambda x: Recording.minimum(x * (high - low) + low, below), [out], [out])
 
 
-@native(GAUSSIAN_RANDOM)
+@native(UNIFORM_LIKE, joined=True)
+def uniform_like(writer: TapeWriter, row: Row) -> None:
+    """Halves are not rounded from float32: they are made of fewer bits."""
+    (out,), _ = operands(writer, row)
+    _require_drawn(row)
+    require_plain(out)
+    low, high = row.node.attrs["min"], row.node.attrs["max"]
+    if row.node.attrs["is_test"]:
+        fill(writer, out, (low + high) / 2)
+        return
+    writer.row("draw_uniform", *_stream(writer, row), out, out.size)
+    if (low, high) != (0, 1):
+        expression(writer, lambda x: x * (high - low) + low, [out], [out])
+
+
+@native(RANDINT, integers=True)
+def randint(writer: TapeWriter, row: Row) -> None:
+    (out,), _ = operands(writer, row)
+    require(not row.node.attrs["startup"], out.dtype == np.int64, out.flags.c_contiguous, out.size > 0)
+    low, high = row.node.attrs["low"], row.node.attrs["high"]
+    require(-(2**62) < low < high < 2**62)
+    writer.row("draw_integers", *_stream(writer, row), out, out.size, low, high - low)
+
+
+@native(BERNOULLI)
+def bernoulli(writer: TapeWriter, row: Row) -> None:
+    (out,), (x,) = operands(writer, row)
+    _require_drawn(row)
+    require_plain(out, x)
+    writer.row("draw_chances", *_stream(writer, row), x, out, out.size)
+
+
+def _require_drawn(row: Row) -> None:
+    """Initialisers draw anew at every run, whatever the step; and numbers of other dtypes are made of other bits."""
+    require(not row.node.attrs["startup"], row.node.writes[0].spec.dtype.numpy == FLOAT)
+
+
+@native(GAUSSIAN_RANDOM, GAUSSIAN_BATCH_LIKE)
 def normal(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     attrs = row.node.attrs
-    require(not attrs["startup"])  # as for uniform numbers
+    _require_drawn(row)
     require_plain(out)
     writer.row("draw_normal", *_stream(writer, row), out, out.size)
     if (attrs["mean"], attrs["std"]) != (0, 1):

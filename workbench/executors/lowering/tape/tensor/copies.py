@@ -28,7 +28,8 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.math.cast import CAST
-from workbench.ops.tensor.assign import ASSIGN
+from workbench.ops.tensor.assign import ASSIGN, DETACH
+from workbench.ops.tensor.batch_like import FILL_BATCH_LIKE
 from workbench.ops.tensor.creation import FILL_ANY_LIKE, FILL_CONSTANT
 from workbench.ops.tensor.join import CONCAT, SPLIT, SPLIT_LIKE, STACK, UNSTACK
 from workbench.ops.tensor.pad import CONSTANT, PAD, UNPAD
@@ -50,7 +51,7 @@ def _require_apart(out: Array, *sources: Array) -> None:
 # Constants and copies
 
 
-@native(FILL_CONSTANT, FILL_ANY_LIKE)
+@native(FILL_CONSTANT, FILL_ANY_LIKE, FILL_BATCH_LIKE)
 def fill_constant(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     if out.dtype in WHOLE:
@@ -59,7 +60,7 @@ def fill_constant(writer: TapeWriter, row: Row) -> None:
         fill(writer, out, row.node.attrs["value"])
 
 
-@native(ASSIGN)
+@native(ASSIGN, DETACH)
 def assign(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     if out.dtype in WHOLE:

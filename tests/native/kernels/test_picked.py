@@ -1,0 +1,124 @@
+"""Entries picked, put and added one by one, and rows in order; against NumPy's indexing and sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.native.kernels.test_sums import SEEDS, numbers
+from tests.native.one_row import run_row
+from workbench.runtime.words.codes import DECLINED, DONE
+
+SMALL = st.integers(1, 6)
+DTYPES = st.sampled_from([np.float32, np.int32, np.int64, np.float64])
+
+
+def entries(seed: int, dtype: Any, *shape: int) -> np.ndarray:
+    """Numbers of which every bit counts."""
+    return (1e6 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+
+
+def unit(dtype: Any) -> int:
+    return np.dtype(dtype).itemsize // 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(outer=SMALL, height=SMALL, count=SMALL, inner=SMALL, dtype=DTYPES, seed=SEEDS)
+def test_one_index_per_entry(outer: int, height: int, count: int, inner: int, dtype: Any, seed: int) -> None:
+    x, index = entries(seed, dtype, outer, height, inner), _index(seed, height, outer, count, inner)
+    sizes = outer, height, count, inner
+    out = np.zeros((outer, count, inner), dtype)
+    assert run_row("take_along", x, index, out, *sizes, unit(dtype)) == DONE
+    np.testing.assert_array_equal(out, np.take_along_axis(x, index, 1))
+
+    values, result, expected = entries(seed + 1, dtype, outer, count, inner), x.copy(), x.copy()
+    assert run_row("put_along", values, index, result, *sizes, unit(dtype)) == DONE
+    for at in np.ndindex(*index.shape):  # of several the last
+        expected[at[0], index[at], at[2]] = values[at]
+    np.testing.assert_array_equal(result, expected)
+
+    more, total = numbers(seed + 2, outer, count, inner), numbers(seed, outer, height, inner).copy()
+    exact = total.astype(np.float64)
+    assert run_row("add_along", more, index, total, *sizes) == DONE
+    for at in np.ndindex(*index.shape):
+        exact[at[0], index[at], at[2]] += more[at]
+    np.testing.assert_allclose(total, exact, rtol=1e-5, atol=1e-5)
+
+
+def _index(seed: int, height: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, height, shape)
+
+
+@settings(max_examples=60, deadline=None)
+@given(outer=SMALL, height=SMALL, count=SMALL, width=st.sampled_from([1, 2, 15, 16, 64]), dtype=DTYPES, seed=SEEDS)
+def test_rows(outer: int, height: int, count: int, width: int, dtype: Any, seed: int) -> None:
+    out, ids = entries(seed, dtype, outer, height, width), _index(seed, height, count)
+    values, expected = entries(seed + 1, dtype, outer, count, width), out.copy()
+    sizes = outer, height, count, width * unit(dtype)
+    assert run_row("put_rows_at", values, ids, out, *sizes) == DONE
+    for i, number in enumerate(ids):
+        expected[:, number] = values[:, i]
+    np.testing.assert_array_equal(out, expected)
+    assert run_row("clear_rows_at", ids, out, *sizes) == DONE
+    expected[:, ids] = 0
+    np.testing.assert_array_equal(out, expected)
+
+    total, more = numbers(seed, outer, height, width).copy(), numbers(seed + 1, outer, count, width)
+    exact = total.astype(np.float64)
+    assert run_row("add_rows_at", more, ids, total, outer, height, count, width) == DONE
+    for i, number in enumerate(ids):
+        exact[:, number] += more[:, i]
+    np.testing.assert_allclose(total, exact, rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(SMALL, min_size=1, max_size=4), count=SMALL, seed=SEEDS)
+def test_coordinates_and_narrow_integers(sizes: list[int], count: int, seed: int) -> None:
+    index = np.stack([_index(seed + k, size, count) for k, size in enumerate(sizes)], axis=1)
+    out = np.zeros(count, np.int64)
+    assert run_row("number_entries", index, np.array(sizes), out, count, len(sizes)) == DONE
+    np.testing.assert_array_equal(out, np.ravel_multi_index(tuple(index.T), sizes))
+    narrow, wide = entries(seed, np.int32, count), np.zeros(count, np.int64)
+    assert run_row("wide_integers", narrow, wide, count) == DONE
+    np.testing.assert_array_equal(wide, narrow)
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**40])
+def test_a_number_that_names_nothing_is_declined(bad: int) -> None:
+    x, ids = numbers(0, 2, 3, 4), np.array([0, bad])
+    index = np.zeros((2, 2, 4), np.int64)
+    index[1, 0, 3] = bad
+    out, kept = x.copy(), x.copy()
+    part = np.ascontiguousarray(x[:, :2])
+    assert run_row("take_along", x, index, out[:, :2].copy(), 2, 3, 2, 4, 1) == DECLINED
+    assert run_row("put_along", part, index, out, 2, 3, 2, 4, 1) == DECLINED
+    assert run_row("add_along", part, index, out, 2, 3, 2, 4) == DECLINED
+    assert run_row("put_rows_at", part, ids, out, 2, 3, 2, 4) == DECLINED
+    assert run_row("clear_rows_at", ids, out, 2, 3, 2, 4) == DECLINED
+    assert run_row("add_rows_at", part, ids, out, 2, 3, 2, 4) == DECLINED
+    coordinates = np.array([[0, 0], [1, bad]])
+    assert run_row("number_entries", coordinates, np.array([2, 3]), np.zeros(2, np.int64), 2, 2) == DECLINED
+    np.testing.assert_array_equal(out, kept)  # and nothing has been written
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=SMALL, width=st.integers(1, 70), kept=st.integers(1, 70), descending=st.booleans(), seed=SEEDS)
+def test_rows_in_order(rows: int, width: int, kept: int, descending: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-4, 4, (rows, width)).astype(np.float32)  # many are equal
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.1] = -0.0
+    kept = min(kept, width)
+    out, indices = np.zeros((rows, kept), np.float32), np.zeros((rows, kept), np.int64)
+    spare = np.zeros((2, width), np.int64)
+    assert run_row("sort_rows", x, out, indices, spare, rows, width, kept, int(descending)) == DONE
+    if descending:
+        order = np.flip(width - 1 - np.argsort(np.flip(x, 1), axis=1, kind="stable"), 1)
+    else:
+        order = np.argsort(x, axis=1, kind="stable")
+    np.testing.assert_array_equal(indices, order[:, :kept])
+    assert out.tobytes() == np.take_along_axis(x, order, 1)[:, :kept].tobytes()
