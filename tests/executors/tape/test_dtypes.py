@@ -23,8 +23,8 @@ FLOAT32_ONLY = {
     "conv2d_transpose", "conv2d_transpose_grad", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod",
     "cumsum", "cumsum_grad", "depthwise_conv2d", "depthwise_conv2d_grad", "fused_dot_product_attention",
     "fused_dot_product_attention_grad", "gather_grad", "gather_nd_grad", "index_add", "lookup_table_grad",
-    "lookup_table_v2_grad", "pick_label", "pick_label_grad", "place_label", "pool2d", "pool2d_grad",
-    "pool2d_spread", "scatter_nd_add", "scatter_rows", "take_along_axis_grad", "top_k", "top_k_v2",
+    "lookup_table_v2_grad", "pick_label", "pick_label_grad", "place_label", "place_label_grad", "pool2d",
+    "pool2d_grad", "pool2d_spread", "scatter_nd_add", "scatter_rows", "take_along_axis_grad", "top_k", "top_k_v2",
     "uniform_random_like",
 }  # fmt: skip
 """Types of ops of which no kernel works on float64."""

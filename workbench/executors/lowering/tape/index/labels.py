@@ -10,6 +10,7 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
     INTEGER,
     copy,
+    dense,
     operands,
     require,
     require_integers,
@@ -102,6 +103,13 @@ def scatter_rows_row(writer: TapeWriter, row: Row) -> None:
     _add(writer, x, ids, out, padding=row.node.attrs["padding_idx"])
 
 
+@native(scatter_rows.backward)
+def scatter_rows_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (ids, _, _, g) = operands(writer, row)
+    require(g is not None)
+    take(writer, dense(writer, g), ids, out, padding=row.node.attrs["padding_idx"])
+
+
 @native(GATHER, integers=True)
 def gather(writer: TapeWriter, row: Row) -> None:
     (out,), (x, index) = operands(writer, row)
@@ -160,6 +168,13 @@ def pick_label_grad(writer: TapeWriter, row: Row) -> None:
 def place_label_row(writer: TapeWriter, row: Row) -> None:
     (out,), (label, x, _) = operands(writer, row)
     _place(writer, x, label, out, row.node.attrs)
+
+
+@native(place_label.backward)
+def place_label_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (label, _, _, g) = operands(writer, row)
+    require(g is not None)
+    _pick(writer, g, label, out, row.node.attrs)
 
 
 @native(ONE_HOT, LABELLED_ONE_HOT)

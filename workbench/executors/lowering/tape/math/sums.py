@@ -108,15 +108,31 @@ def spread(writer: TapeWriter, reduced: np.ndarray, out: np.ndarray, axes: Seque
     _divided(writer, seen_along(reduced, out.shape, axes), out, count)
 
 
-@native(REDUCE_TO_LIKE)
+@native(REDUCE_TO_LIKE, BROADCAST_TO_LIKE.backward)
 def reduce_to_like(writer: TapeWriter, row: Row) -> None:
-    (out,), (x, _) = operands(writer, row)
+    """A gradient row has what is reduced as its last operand, as it needs the shape of the others alone."""
+    (out,), (x, *_, g) = operands(writer, row)
+    x = x if row.node.record is REDUCE_TO_LIKE else g
+    require(x is not None)
     add_up(writer, x, out)
 
 
-@native(BROADCAST_TO_LIKE)
+@native(EXPAND_REDUCED.backward)
+def expand_reduced_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (_, like, g) = operands(writer, row)
+    require(g is not None)
+    attrs, axes = row.node.attrs, _axes(row, like.ndim)
+    total = out if not attrs["average"] else writer.temporary(out.shape, out.dtype)
+    sum_axes(writer, g, axes, total)
+    if attrs["average"]:
+        _divided(writer, total, out, math.prod(like.shape[a] for a in axes))
+
+
+@native(BROADCAST_TO_LIKE, REDUCE_TO_LIKE.backward)
 def broadcast_to_like(writer: TapeWriter, row: Row) -> None:
-    (out,), (x, _) = operands(writer, row)
+    (out,), (x, *_, g) = operands(writer, row)
+    x = x if row.node.record is BROADCAST_TO_LIKE else g
+    require(x is not None)
     _divided(writer, x, out, 1)
 
 
@@ -192,6 +208,13 @@ def _squares(writer: TapeWriter, x: np.ndarray, out: np.ndarray) -> None:
     squares = writer.temporary((x.size,), x.dtype)
     expression(writer, lambda x: x * x, [squares], [x.reshape(-1)])
     sum_axes(writer, squares, [0], out.reshape(-1))
+
+
+@native(squared_l2_norm.backward)
+def squared_norm_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, g) = operands(writer, row)
+    require(g is not None)
+    expression(writer, lambda x, g: x * g * 2.0, [out], [x, g])
 
 
 @native(clip_by_norm, sparse=True)

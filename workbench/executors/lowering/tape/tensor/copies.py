@@ -201,6 +201,15 @@ def put_slice(writer: TapeWriter, row: Row) -> None:
     _put(writer, x.reshape(place.shape), place, out, 0.0)
 
 
+@native(SLICE_PUT.backward)
+def slice_put_grad(writer: TapeWriter, row: Row) -> None:
+    (out,), (_, _, g) = operands(writer, row)
+    require(g is not None, out.flags.c_contiguous)
+    _require_floats(g, out)
+    part = sliced(g, **row.node.attrs)
+    copy(writer, part, out.reshape(part.shape))
+
+
 def _put(writer: TapeWriter, x: Array, place: Array, out: Array, around: float) -> None:
     """`x` to a view of `out`, one number all around."""
     _require_floats(x, out)
