@@ -198,14 +198,43 @@ def test_any_number_of_passes(name: str, passes: list[int], rows: int) -> None:
     close(results, by_reference(started(name), passes, rows))
 
 
-def test_shapes_in_turn_have_loops_of_their_own() -> None:
-    model, other = started("recurrent"), started("recurrent")
+@pytest.mark.parametrize("name", ["recurrent", "branching"])
+def test_shapes_in_turn_have_loops_of_their_own(name: str) -> None:
+    model, other = started(name), started(name)
     exe = model.parallel(1)
     shapes = [(3, 2), (5, 3), (7, 4), (9, 1), (11, 6), (13, 0), (4, 3)]
-    results = [exe.run([model.loss], feed=feed_of(passes, rows))[0] for rows, passes in shapes]
-    expected = [by_reference(other, [passes], rows)[0] for rows, passes in shapes]
-    close(results, expected)
+    for rows, passes in shapes:
+        result = exe.run([model.loss], feed=feed_of(passes, rows))
+        close(result, by_reference(other, [passes], rows)[:1])
+        assert exe.inspection.last.is_native
     assert exe.inspection.refusals == []
+
+
+def sequential() -> Any:
+    """The number of sequences is unknown, and not the first dimension: it is planned for any from the first step on."""
+    x, n = static.data("x", [6, None, 4]), static.data("n", [1], "int64")
+    w = static.create_parameter([4, 4], "float32")
+    begin = wb.zeros_like(x[0])
+    step = lambda i, h: [i + 1, wb.tanh(wb.matmul(h, w) + wb.squeeze(wb.gather(x, i), 0))]  # noqa: E731
+    h = loop(lambda i, h: i < n, step, [counter(), begin])[1]
+    return wb.mean(cond(n > 2, lambda: h * h, lambda: h * 2.0))
+
+
+def test_a_loop_is_native_where_another_dimension_than_the_first_is_unknown() -> None:
+    results = []
+    for executor in ("compiled", "reference"):
+        model = build(sequential, wb.optimizer.SGD(0.5)).start()
+        with override(executor=executor):
+            exe = model.parallel(1) if executor == "compiled" else static.Executor()
+            for passes, sequences in ((3, 5), (6, 5), (1, 8), (2, 3)):
+                x = np.random.default_rng(passes).standard_normal((6, sequences, 4)).astype(np.float32)
+                feed = {"x": x, "n": np.array([passes], np.int64)}
+                if executor == "compiled":
+                    results.append(exe.run([model.loss], feed=feed)[0])
+                    assert exe.inspection.last.is_native
+                else:
+                    loss = exe.run(model.main, feed=feed, fetch_list=[model.loss], scope=model.scope)[0]
+                    np.testing.assert_allclose(results.pop(0), loss, rtol=2e-5, atol=2e-6)
 
 
 def growing() -> Any:

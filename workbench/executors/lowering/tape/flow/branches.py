@@ -97,11 +97,11 @@ def cond_grad(writer: TapeWriter, row: Row) -> None:
     """The gradient of the block that ran reads what that has left."""
     require_memory(row)
     node, attrs = row.node, row.node.attrs
+    (predicate,), captured = settled(writer, [node.inputs[0]]), settled(writer, node.inputs[1])
+    grads = settled(writer, node.inputs[3])
     memory = writer.context.memories.get(node.inputs[2])
     if not isinstance(memory, BranchMemory):
         raise Unsuitable  # it runs in Python
-    (predicate,), captured = settled(writer, [node.inputs[0]]), settled(writer, node.inputs[1])
-    grads = settled(writer, node.inputs[3])
     tapes = []
     for side in SIDES:
         tape, names = SubTape(writer, node.place), attrs[f"{side}_grads"]

@@ -192,10 +192,10 @@ def while_grad(writer: TapeWriter, row: Row) -> None:
     """Gradients of loop variables go from pass to pass, those of captured values add up where they belong."""
     require_memory(row)
     node, attrs = row.node, row.node.attrs
+    captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
     memory = writer.context.memories.get(node.inputs[3])
     if not isinstance(memory, LoopMemory):
         raise Unsuitable  # it runs in Python
-    captured, grads = settled(writer, node.inputs[1] or ()), settled(writer, node.inputs[4])
     back = writer.tape.keep(lines(words.LOOP_WORDS))
     body = SubTape(writer, node.place, back[words.LEFT : words.LEFT + 1])
     given: dict[str, Any] = dict(zip(attrs["input_names"], captured, strict=True))
