@@ -27,7 +27,7 @@ del _Path, _root
 _suggest_in_scripts()
 _default_mode()
 _load_ops(lambda: _import_module("workbench.ops"))
-_load_compiler(lambda: _import_module("workbench.executors.lowering.tape.one_op").compiled_op)
+_load_compiler(lambda: _import_module("workbench.executors.lowering.tape.one_op"))
 _load_values(lambda: _import_module("workbench.checkpoint.program_state"))
 _load_remote(lambda: _import_module("workbench.parallel.servers.programs").REMOTE)
 for _module in ("framework.text.printer", "framework.text.serialize", "graph.printer", "executors.planning.plan_text"):

@@ -22,7 +22,6 @@ from workbench.framework.values.spec import spec_of
 @pytest.fixture(autouse=True)
 def dynamic(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Dynamic mode, by NumPy alone, drawing every random number from one stream."""
-    monkeypatch.setattr(kernels, "LEAST_UNPREPARED", 1 << 30)
     monkeypatch.setattr(kernels, "LEAST_ROWS", 1 << 40)
     monkeypatch.setattr(RandomStream, "dynamic", classmethod(lambda cls, seed=0: C.STREAM))
     with recording(dynamic_recorder):
@@ -48,7 +47,7 @@ def applied(case: C.Case, given: list[Any]) -> tuple[Any, ...]:
 def uses(case: C.Case) -> int:
     """How often to apply a case: so often that faster calls have been made where there are some."""
     op = case.op
-    return 5 if op.is_elementwise or op.prepare is not None or op.is_view else 1
+    return 5 if op.is_elementwise or op.is_view else 1
 
 
 def flat(values: Any) -> list[Any]:

@@ -40,7 +40,7 @@ RULED = {
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Dynamic mode in which kernels do whatever they can, however small; the ops they did."""
-    for name in ("LEAST", "LEAST_ROWS", "LEAST_UNPREPARED", "LEAST_WORK"):
+    for name in ("LEAST", "LEAST_ROWS", "LEAST_WORK"):
         monkeypatch.setattr(kernels, name, 0)
     types: list[str] = []
     run = OneOp.__call__

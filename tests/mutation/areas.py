@@ -137,7 +137,7 @@ AREAS = (
     ),
     Area(
         "lowering",
-        ("lower_collective", "lower_update", "bind_op", "call_attrs"),
+        ("lower_collective", "lower_update", "call_attrs"),
         (
             "tests/executors/feeding/test_values.py",
             "tests/parallel/failures/test_commit_calls.py",

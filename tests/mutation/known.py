@@ -104,7 +104,7 @@ NAMED: tuple[Named, ...] = (
     Named("a commit that goes on repeats a call", "lowering", "__call__", "left.pop()"),
     # Transactions
     Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
-    Named("a user's update runs in the commit", "planning", "_can_commit", "record.bind is None", "False"),
+    Named("a user's update runs in the commit", "planning", "_can_commit", "node not in native", "False"),
     Named("the scope gets staged memory of the step", "transaction", "setting",
           "np.array(new)", "new"),
     Named("a commit that fails is not taken to its end", "transaction", "_finish", "task.complete", "True"),
@@ -131,11 +131,6 @@ NAMED: tuple[Named, ...] = (
 EQUIVALENT: tuple[Equivalent, ...] = (
     Equivalent("Merger.__init__", "1", "2",
                "two devices' values are then joined piece by piece instead of by np.concatenate: the same result"),
-    Equivalent("_flat_update", "flat is None or not powers", "flat is None",
-               "without powers all of them agree, and the update is made together all the same"),
-    Equivalent("_static", "not record.needs and all((o is not None and (not isinstance(o, list)) for o in outs))",
-               "not record.needs or all((o is not None and (not isinstance(o, list)) for o in outs))",
-               "an op with a forward_out needs nothing, and all its results are asked for"),
     Equivalent("write_update", "isinstance(a, np.ndarray) and a.dtype == held[0].dtype", "a.dtype == held[0].dtype",
                "operands without memory are refused before a rule is asked, so all are arrays or None"),
     Equivalent("_joined_shape", "shape or (1,)", "shape",

@@ -14,7 +14,6 @@ import pytest
 import workbench.ops  # noqa: F401  (fills the op table)
 from tests.ops import case as C
 from workbench.errors import ShapeError
-from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import EvaluatedArray
 from workbench.framework.op.grad_op import backward_op
 from workbench.framework.op.record import OPS, find_op
@@ -308,37 +307,6 @@ def _bind(env: dict[str, Any], variable: Any, value: Any) -> None:
             _bind(env, var, v)
     elif variable is not None:
         env[variable.name] = value
-
-
-def _buffers(case: C.Case, outputs: Any) -> list[Any]:
-    def stale(a: np.ndarray) -> np.ndarray:
-        return np.full_like(a, np.nan if a.dtype.kind == "f" else 0)
-
-    return [C.tree_map(stale, out) for out in outputs]
-
-
-@over(lambda case: case.op.forward_out is not None)
-def test_forward_out(case: C.Case) -> None:
-    """Writing into given buffers gives the same; so does writing over an aliased input."""
-    op, attrs = case.op, case.full_attrs
-    extra = C.FixedEvaluator().extras(op, attrs)
-    for dtype in case.run_dtypes():
-        arrays = case.arrays(dtype)
-        want = C.run_forward(op, arrays, attrs)
-        outs = _buffers(case, want)
-        with np.errstate(all="ignore"):
-            op.forward_out(numpy_xp, outs, *arrays, **extra, **attrs)
-        for got, expected in zip(outs, want, strict=True):
-            _close(got, expected, dtype, **case.tolerance(dtype))
-        if op.aliases and not op.is_view:
-            slots = [s.name for s in op.inputs]
-            writable = [C.tree_map(np.array, a) for a in arrays]
-            shared = [writable[slots.index(op.aliases[s.name])] if s.name in op.aliases else o
-                      for s, o in zip(op.outputs, _buffers(case, want), strict=True)]  # fmt: skip
-            with np.errstate(all="ignore"):
-                op.forward_out(numpy_xp, shared, *writable, **extra, **attrs)
-            for got, expected in zip(shared, want, strict=True):
-                _close(got, expected, f"in place, {dtype}", **case.tolerance(dtype))
 
 
 @over(lambda case: any(s.optional is False and not s.is_list for s in case.op.inputs))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.ops import case as C
-from tests.ops.test_bind import LAYOUTS
 from tests.ops.test_cases import CASES
+from tests.ops.test_views import LAYOUTS
 from workbench.framework.op.record import OPS, Op, find_op
 from workbench.framework.values.random import RandomStream
 from workbench.framework.values.spec import Spec

@@ -11,6 +11,8 @@ from workbench.runtime.native import library
 
 in_both = pytest.mark.usefixtures("lowering")
 """A test that runs twice, as NumPy calls and on the tape: promises hold in both."""
+on_tapes = pytest.mark.usefixtures("tape")
+"""A test that runs on the tape: only kernels change the scope in the commit, NumPy computes aside."""
 as_calls = pytest.mark.usefixtures("calls")
 """A test that runs as NumPy calls: it looks into single calls, or demands NumPy's own bits."""
 

@@ -16,15 +16,6 @@ from workbench.framework.values.spec import Spec, broadcast_shapes, require_floa
 Tensor = Infix  # a Variable (static mode) or a Tensor (dynamic mode)
 
 
-def into(function: str) -> Callable[..., None]:
-    """`forward_out` of an op that is one NumPy ufunc."""
-
-    def forward_out(xp: Any, outs: Any, *arrays: Any, **attrs: Any) -> None:
-        getattr(xp, function)(*arrays, out=outs[0])
-
-    return forward_out
-
-
 def float_elementwise(type: str, slots: str = "X -> Out", **record: Any) -> Callable[[Callable[..., Any]], Op]:
     """Declare an element-wise op that refuses integers; further arguments as in `elementwise`."""
 

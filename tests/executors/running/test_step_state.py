@@ -209,9 +209,9 @@ class Stuck:
         program.task.calls.insert(0, lambda: self.free.wait(20) and None)
 
 
-@pytest.fixture
-def stuck() -> Iterator[Stuck]:
-    with override(cpu_tape=False), static_mode():
+@pytest.fixture(params=[False, True], ids=["calls", "tape"])
+def stuck(request: pytest.FixtureRequest) -> Iterator[Stuck]:
+    with override(cpu_tape=request.param), static_mode():
         stuck = Stuck()
         yield stuck
         stuck.free.set()
@@ -228,7 +228,9 @@ def test_a_worker_that_is_lost_in_the_speculation(stuck: Stuck) -> None:
     assert stuck.exe.inspection.last is not last and stuck.exe.inspection.steps == 2
 
 
+@pytest.mark.parametrize("stuck", [True], indirect=True, ids=["tape"])
 def test_a_worker_that_is_lost_in_the_commit(stuck: Stuck) -> None:
+    """NumPy computes aside, and leaves nothing to threads in the commit."""
     assert REACTIONS[Phase.COMMITTING][Trigger.LOST] is Reaction.BROKEN
     stuck.stay_in(stuck.exe.inspection.last.commit[1])
     with pytest.raises(Broken, match="device thread 1"):

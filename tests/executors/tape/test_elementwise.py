@@ -18,8 +18,8 @@ from workbench import static
 from workbench.config import override
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.framework.expr.lowered import Lowered
-from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, look_up
+from workbench.framework.op.traced import steps_of
 from workbench.framework.program.guard import static_mode
 
 NOT_NATIVE = {

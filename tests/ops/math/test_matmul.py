@@ -80,34 +80,14 @@ def peak(run: Any) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("tx", [False, True])
-@pytest.mark.parametrize("ty", [False, True])
-def test_forward_into_a_buffer_allocates_nothing(tx: bool, ty: bool) -> None:
-    x, y = np.ones((256, 256), "f"), np.ones((256, 256), "f")
-    out = np.empty((256, 256), "f")
-    assert peak(lambda: MATMUL.forward_out(numpy_xp, [out], x, y, trans_x=tx, trans_y=ty)) < 8192
-
-
-def test_mul_into_a_buffer_allocates_nothing_and_its_gradient_only_the_results() -> None:
+def test_the_gradient_of_mul_allocates_only_the_results() -> None:
     x, y = np.ones((64, 8, 32), "f"), np.ones((256, 128), "f")
-    out, attrs = np.empty((64, 128), "f"), {"x_num_col_dims": 1, "y_num_col_dims": 1}
-    assert peak(lambda: MUL.forward_out(numpy_xp, [out], x, y, **attrs)) < 8192
+    out, attrs = np.ones((64, 128), "f"), {"x_num_col_dims": 1, "y_num_col_dims": 1}
     back = find_op("mul_grad")
     used = peak(lambda: back.forward(numpy_xp, x, y, out, wanted=(True, True), **attrs))
     assert used < x.nbytes + y.nbytes + 8192
     used = peak(lambda: back.forward(numpy_xp, x, y, out, wanted=(False, True), **attrs))
     assert used < y.nbytes + 8192
-
-
-def test_buffers_that_are_not_contiguous_are_filled() -> None:
-    x, y = np.random.default_rng(0).standard_normal((2, 3, 4)), np.random.default_rng(1).standard_normal((4, 5))
-    wide = np.zeros((2, 3, 10))
-    MATMUL.forward_out(numpy_xp, [wide[..., ::2]], x, y, trans_x=False, trans_y=False)
-    np.testing.assert_allclose(wide[..., ::2], x @ y)
-    wide[...] = 0
-    MUL.forward_out(numpy_xp, [wide[..., ::2]], x, y, x_num_col_dims=2, y_num_col_dims=1)
-    np.testing.assert_allclose(wide[..., ::2], x @ y)
-    assert not wide[..., 1::2].any()
 
 
 def test_half_precision_is_summed_in_single() -> None:

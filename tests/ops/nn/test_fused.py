@@ -1,4 +1,4 @@
-"""Fused ops give the bits of the ops they stand for: forward, backward, and prepared for given buffers."""
+"""Fused ops give the bits of the ops they stand for: forward, and backward."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import workbench as wb
 from tests.ops.case import run_forward
 from workbench.errors import InvalidArgument
 from workbench.executors.api.parallel import ParallelExecutor
-from workbench.framework.op.bound_elementwise import bind_elementwise
 from workbench.framework.op.record import OPS, find_op
 from workbench.framework.program.guard import static_mode
 from workbench.framework.values.dtype import as_dtype, float32
@@ -120,35 +119,6 @@ def test_sum_and_activation(shapes: Any, dtype: str, act: str, keep: bool) -> No
     g = draw(out.shape, dtype)
     want = run("elementwise_add_grad", x, y, act_grad(act, total, out, g))
     same(run("fused_elemwise_add_activation_grad", x, y, out, kept, g, None, **attrs), want)
-
-
-def scratch(shape: Any, dtype: Any) -> Any:
-    return np.empty(tuple(shape), dtype)
-
-
-@pytest.mark.parametrize("act", ACTIVATIONS)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_sum_and_activation_prepared(dtype: str, act: str) -> None:
-    """Being element-wise it has a prepared form, in which the sum is written only if somebody wants it."""
-    keep = act not in BY_RESULT
-    attrs = {"functor_list": (act, "elementwise_add"), "save_intermediate_out": keep}
-    arrays = [draw((4, 3), dtype), draw((4, 3), dtype)]
-    want = run("fused_elemwise_add_activation", *arrays, **attrs)
-    back = [*arrays, *want, draw((4, 3), dtype), None]
-    for type, ins, expected in (
-        ("fused_elemwise_add_activation", arrays, want),
-        ("fused_elemwise_add_activation_grad", back, run("fused_elemwise_add_activation_grad", *back, **attrs)),
-    ):
-        outs = [None if e is None else np.full_like(e, np.nan) for e in expected]
-        calls = bind_elementwise(find_op(type), outs, ins, scratch, attrs)
-        if dtype == "float16" and ins is back:
-            assert calls is None  # gradients of halves are computed in float32, and rounded by the body
-            continue
-        assert calls is not None
-        with np.errstate(all="ignore"):
-            for call in calls:
-                call()
-        same(outs, expected)
 
 
 def test_no_gradient_of_the_result_no_gradients() -> None:

@@ -1,51 +1,19 @@
-"""Calls of a commit that are made of several: taken to their end from where they stopped, none of them twice."""
+"""What a commit does: which updates it makes, and that nothing is bound or looked up twice for it."""
 
-import dataclasses
 from unittest import mock
 
 import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.lowerings import as_calls, same_numbers
+from tests.parallel.lowerings import same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
-from workbench.errors import ExecutionError
-from workbench.framework.op.record import OPS
-
-
-def update_of(executor: static.ParallelExecutor):
-    """The first call of the commit: Adam of all parameters of device 0."""
-    (binding,) = executor.inspection.bindings
-    return binding.commit[0].task.calls[0]
+from workbench.executors.lowering.tape.registry import RULES
 
 
 def adam() -> Model:
     return classifier(wb.optimizer.Adam(0.1)).start()
-
-
-@as_calls
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 1.0])
-def test_an_update_of_all_parameters_goes_on_where_it_stopped(share):
-    model, same_model = adam(), adam()
-    disturbed, calm = model.parallel(2), same_model.parallel(2)
-    for executor in (disturbed, calm):
-        executor.run([], feed=batch())
-    update, failures = update_of(disturbed), [RuntimeError("boom")]
-
-    def fail_once():
-        if failures:
-            raise failures.pop()
-
-    calls = update._together
-    calls.insert(round(share * len(calls)), fail_once)
-    with pytest.raises(ExecutionError, match="boom; the step has been applied whole"):
-        disturbed.run([], feed=batch(8, 1))
-    calm.run([], feed=batch(8, 1))
-    for seed in (2, 3):
-        assert all(np.array_equal(v, model.value(k)) for k, v in same_model.values().items())
-        disturbed.run([], feed=batch(8, seed))
-        calm.run([], feed=batch(8, seed))
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -83,7 +51,7 @@ def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
 
 
 def test_updates_of_half_precision_are_made_aside():
-    """They have no prepared calls, and the commit allocates nothing."""
+    """They have no kernels, and the commit allocates nothing."""
 
     def body():
         x, w = static.data("x", [None, 4], "float16"), static.create_parameter([4, 2], "float16")
@@ -115,11 +83,12 @@ def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(po
         same_numbers(alone.value(name), value, name)
 
 
-def test_an_update_without_prepared_calls_is_made_aside(lowering):
-    """Its body may be anybody's; the commit runs none of it."""
+def test_an_update_without_kernels_is_made_aside(lowering):
+    """NumPy allocates, and the body may be anybody's; the commit does neither."""
     same_model = classifier().start()
     same_model.parallel(1).run([], feed=batch())
-    with mock.patch.dict(OPS, sgd=dataclasses.replace(OPS["sgd"], bind=None)):
+    with mock.patch.dict(RULES):
+        del RULES["sgd"], RULES["fused_update"]
         model = classifier().start()
         executor = model.parallel(1)
         executor.run([], feed=batch())

@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.parallel.failures.test_transactions import MODES, Trained, call_at, network, spin
-from tests.parallel.lowerings import as_calls, in_both
+from tests.parallel.lowerings import in_both, on_tapes
 from tests.parallel.models import Model, batch, build
 from tests.parallel.observe import costly_ops, held, threads_of
 from workbench import events, static
@@ -305,7 +305,7 @@ def test_ctrl_c_while_a_thread_is_stuck(hook: Any) -> None:
     t.goes_on_from(2)
 
 
-@as_calls
+@on_tapes
 def test_a_commit_that_is_stuck_in_a_worker_is_told(quick_polls: None) -> None:
     """It must not be run once more by somebody else while it is under way."""
     with costly_ops():

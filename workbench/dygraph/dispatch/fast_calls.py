@@ -32,10 +32,6 @@ def fast_forward(op: Op, attrs: dict[str, Any], kinds: Sequence[Kind], out: Kind
     if op.rows is not None:
         body = settled(op.rows, [k.spec for k in kinds], attrs)
         return None if body is None else lambda *arrays: quiet.run(body, *arrays)
-    if op.prepare is not None:
-        body = op.prepare(*[k.spec for k in kinds], **attrs)
-        if body is not None:
-            return lambda *arrays: quiet.run(body, *arrays)
     if not op.is_elementwise or not kinds:
         return None
     form = _lowered(op, attrs, [k.dtype.numpy for k in kinds])
@@ -95,9 +91,6 @@ def fast_backward(
         outputs = [out] * (1 + sum(s.name in op.saved for s in op.outputs))
         back = settled(op.grad_rows, [k.spec for k in [*kinds, *outputs]], attrs)
         return None if back is None else lambda *arrays: (quiet.run(back, *arrays),)
-    if op.grad_prepare is not None:
-        body = op.grad_prepare(tuple(wanted), *[k.spec for k in kinds], **attrs)
-        return None if body is None else lambda *arrays: quiet.run(body, *arrays)
     if not op.is_elementwise or op.sparse:
         return None
     saved_outputs = [s for s in op.outputs if s.name in op.saved]

@@ -11,17 +11,16 @@ from math import prod
 from typing import Any
 
 from workbench.framework.expr.expr import in_order
-from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.compiled import CompiledCall, compiled
 from workbench.framework.op.record import Op
+from workbench.framework.op.traced import steps_of
 from workbench.framework.rows.passes import LONG
 from workbench.framework.rows.program import RowProgram
 from workbench.framework.values.dtype import has_halves
 from workbench.framework.values.spec import DENSE, Spec
 from workbench.ops.precision import wide_dtype
 
-LEAST = 1 << 9  # elements of the largest operand
-LEAST_UNPREPARED = 1 << 8  # of ops whose bodies are many calls of NumPy
+LEAST = 1 << 8  # elements of the largest operand of ops whose bodies are many calls of NumPy
 LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions
 LEAST_ROWS = 1 << 14  # of row programs: elements by functions, of which a long one is so many
 LONG_WEIGHT = 8
@@ -51,8 +50,7 @@ def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
     if op.rows is not None:
         return _rows_pay(op.rows.chosen(attrs), attrs, ins, size)
     if not op.is_elementwise:
-        least = LEAST if (op.forward_of or op).prepare is not None else LEAST_UNPREPARED
-        return size >= least and (op.forward_of or op).grad_prepare is None
+        return size >= LEAST
     dtypes = [None if spec is None else spec.dtype for spec in ins]
     computed_in = tuple([None if dtype is None else wide_dtype(dtype).numpy for dtype in dtypes])
     form = steps_of(op, computed_in, attrs)
@@ -65,7 +63,7 @@ def _pays(op: Op, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
 def _rows_pay(program: RowProgram, attrs: dict[str, Any], ins: Sequence[Any], size: int) -> bool:
     """Those with several outputs early: their NumPy forms are many calls. What only repeats numbers never."""
     if len(program.outputs) > 1:
-        return size >= LEAST_UNPREPARED
+        return size >= LEAST
     rounds = program.traced(program.form(ins, attrs))
     parts = [part for one in rounds.along.rounds for part in in_order([*one.folds, *(e for _, e in one.outs)])]
     weight = LONG_WEIGHT if any(part.function in LONG for part in parts) else 1

@@ -1,4 +1,4 @@
-"""PreparedWrite: an op that writes tensors there are, with its NumPy calls bound to their memory."""
+"""PreparedWrite: an op that writes tensors there are, as a tape on their memory where kernels take them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from operator import call, setitem
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from workbench.dygraph.overwrites import all_written, here
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.framework.expr.numpy_functions import numpy_xp
+from workbench.framework.op.compiled import compiled_write
 from workbench.framework.op.record import Op
 from workbench.framework.op.write import OpWrite
 from workbench.framework.quiet import quiet
@@ -35,13 +37,12 @@ class PreparedWrite:
         self._kinds = {slot: t.kind for slot, t in given.items() if t is not None}
         self._outs = [_memory(write.outputs.get(slot.name)) for slot in self._op.outputs]
         self._written = [out for out in self._outs if out is not None]
+        self._thread = get_ident()
         self._buffers = {slot: np.empty_like(t.array) for slot, t in given.items() if t is not None and t.is_dense()}
-        self._calls = self._bound() if len(self._buffers) == len(self._kinds) else None
+        self._calls = self._compiled() if len(self._buffers) == len(self._kinds) else None
 
-    def _bound(self) -> Sequence[Any] | None:
-        if self._op.bind is None:
-            return None
-        return self._op.bind(self._outs, self._arrays(self._buffers), np.empty, **self._attrs)
+    def _compiled(self) -> Sequence[Call] | None:
+        return compiled_write(self._op, self._attrs, self._arrays(self._buffers), self._outs)
 
     def _arrays(self, given: dict[str, Any]) -> list[Any]:
         inputs = self._write.inputs
@@ -53,7 +54,7 @@ class PreparedWrite:
             t = given.get(slot)
             if t is None or t.kind is not kind:
                 return False
-        return all(t.array is array for t, array in self._fixed)
+        return self._thread == get_ident() and all(t.array is array for t, array in self._fixed)
 
     @property
     def name(self) -> str:
@@ -101,12 +102,11 @@ def _write_each(
 
 
 def _general(op: Op, outs: list[Any], arrays: list[Any], attrs: dict[str, Any]) -> None:
-    if op.forward_out is not None:
-        op.forward_out(numpy_xp, outs, *arrays, **attrs)
-        return
+    """Compute all results, then store them."""
     results = op.forward(numpy_xp, *arrays, **attrs)
     for out, result in zip(outs, results if len(op.outputs) > 1 else [results], strict=True):
-        np.copyto(out, result)
+        if out is not None:
+            np.copyto(out, result)
 
 
 def _memory(tensor: Tensor | None) -> Any:

@@ -11,8 +11,6 @@ import numpy as np
 
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
-from workbench.framework.op.record import Op
-from workbench.framework.op.ufuncs import bind_elementwise
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.runtime.comm.base import Communicator
 
@@ -152,12 +150,3 @@ def arrays_of(slots: Sequence[Any], context: Context) -> list[Any]:
         else None if slot is None else context.array(slot)
         for slot in slots
     ]  # fmt: skip
-
-
-def bind_op(record: Op, outs: Any, ins: Any, scratch: Scratch, attrs: dict[str, Any]) -> list[Call] | None:
-    if record.bind is not None:
-        calls = record.bind(outs, ins, scratch, **attrs)
-        if calls is not None:
-            return calls
-        scratch.restart()
-    return bind_elementwise(record, outs, ins, scratch, attrs) if record.is_elementwise else None

@@ -108,7 +108,7 @@ class RowLowering:
 
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
         """What runs a row without a native form."""
-        calls = lower(row, self._context, self._scratch_of(thread))
+        calls = lower(row, self._context)
         return [*self._handing_over(row), *calls, *self._letting_go(row)]
 
     def written(self, row: Row, thread: int, tape: Tape) -> bool:
@@ -155,7 +155,7 @@ class RowLowering:
 
     def by_numpy(self, row: Row) -> list[Call]:
         """What runs a row a kernel has declined."""
-        calls = lower(row, self._context, Scratch())
+        calls = lower(row, self._context)
         return [*self._handing_over(row), *calls, partial(self._diverge, row.node)]
 
     def _handing_over(self, row: Row) -> list[Call]:

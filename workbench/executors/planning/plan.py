@@ -231,8 +231,8 @@ def _writes_to_scope(
     """Which persistable values updates write in place, and which are staged.
 
     An update writes in place if it alone decides what its variables are in the end, nothing but a fetch reads what it
-    wrote, all its operands have memory, and the op has calls prepared for that, or kernels where its gradient is
-    sparse; so the commit allocates nothing. With `aside` all are staged.
+    wrote, all its operands have memory, and kernels run it; so the commit allocates nothing. With `aside` all are
+    staged.
     """
     in_scope: set[Value] = set()
     staged: set[Value] = set()
@@ -269,17 +269,16 @@ def _is_last(node: Node, graph: Graph) -> bool:
 
 
 def _can_commit(node: Node, uses: Uses, shapes: Shapes, native: Collection[Node]) -> bool:
-    record = find_op(node.attrs["update"]) if node.type == FUSED_UPDATE else node.record
-    if record.bind is None:
-        return False
+    if node not in native:
+        return False  # NumPy allocates; it computes aside
     operands = [*values_of(node.inputs), *values_of(node.outputs)]
     sparse = [v for v in operands if v.spec.kind == ROWS]
     if sparse:
-        if node not in native or not all(_is_made_natively(v, uses, native) for v in sparse):
+        if not all(_is_made_natively(v, uses, native) for v in sparse):
             return False
         operands = [v for v in operands if v.spec.kind != ROWS]
     if not all(is_static(shapes.specs[v]) and shapes.specs[v].dtype.itemsize > NARROW for v in operands):
-        return False  # half precision has no prepared calls, and those of other updates allocate
+        return False  # half precision has no kernels
     return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
 
 

@@ -1,1 +1,1 @@
-"""Element-wise bodies as expressions, and expressions as prebound NumPy calls."""
+"""Element-wise bodies as expressions, and expressions as lists of steps."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.framework.expr.erf import erf
 from workbench.framework.expr.expr import Expr
-from workbench.framework.expr.step_calls import choose
+from workbench.framework.expr.numpy_functions import choose
 from workbench.framework.outside import is_from_outside
 from workbench.framework.quiet import quietly
 from workbench.framework.values.dtype import as_dtype

@@ -31,6 +31,7 @@ def elementwise(
     grad: Callable[..., Any] | None = None,
     out_dtype: DType | None = None,
     infer: Callable[..., Any] | None = None,
+    traits: str = "",
     **record: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an element-wise op: inputs of one dtype, broadcast together.
@@ -38,6 +39,7 @@ def elementwise(
     Args:
         out_dtype: the dtype of the result where it is not that of the inputs (comparisons: bool).
         infer: replaces the default rule.
+        traits: further ones, see `OP_TRAITS`.
         record: further fields as in `op`. `shaped_like` is by default what holds for an op of one input that keeps
             its dtype.
     """
@@ -52,9 +54,7 @@ def elementwise(
     rule = infer or default_infer
     if slots == "X -> Out" and grad is not None and out_dtype is None and record.get("saved") in ("", "Out"):
         record.setdefault("shaped_like", {"X": "Out"})
-    declare = op(type, slots, infer=rule, grad=grad, is_elementwise=True, **record)
-    if record.get("forward_out") is not None:
-        return declare  # one function of the array library, which rounds once
+    declare = op(type, slots, infer=rule, grad=grad, traits=f"elementwise {traits}", **record)
     return lambda forward: declare(_rounded_once(forward, rule))
 
 

@@ -13,6 +13,8 @@ from workbench.framework.op.traced_rule import traced_rule
 from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 
+_SAVED = frozenset({"saved"})
+
 
 def backward_op(record: Op) -> Op:
     """The `Op` of `<type>_grad`.
@@ -23,13 +25,13 @@ def backward_op(record: Op) -> Op:
     """
     saved_outputs = tuple(s for s in record.outputs if s.name in record.saved)
     inputs = (
-        *record.inputs,
-        *saved_outputs,
-        *(Slot(grad_slot(s.name), s.is_list, optional=True) for s in record.outputs),
+        *(_carried(s, record) for s in record.inputs),
+        *(Slot(s.name, s.is_list, s.optional, _SAVED) for s in saved_outputs),
+        *(Slot(grad_slot(s.name), s.is_list, optional=True, traits=_SAVED) for s in record.outputs),
     )
     receivers = tuple(s for s in record.inputs if s.name not in record.no_grad)
-    outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True) for s in receivers)
-    shown = {outputs[0].name: inputs[-1].name} if record.grad_view is not None else {}
+    shown = inputs[-1].name if record.grad_view is not None else ""
+    outputs = tuple(Slot(grad_slot(s.name), s.is_list, optional=True, alias=shown) for s in receivers)
     return Op(
         record.grad_type,
         inputs,
@@ -37,21 +39,22 @@ def backward_op(record: Op) -> Op:
         _body(record, receivers, saved_outputs),
         _infer(record, receivers, saved_outputs),
         attrs=dict(record.attrs),
-        saved=tuple(s.name for s in inputs),
-        shape_only=tuple(s.name for s in record.inputs if s.name not in record.saved),
-        shaped_like={x: out if out in record.saved else grad_slot(out) for x, out in record.shaped_like.items()},
-        sparse=record.sparse,
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
-        bind=record.grad_bind,
         rows=record.grad_rows,
         cost=_cost(record),
-        aliases=shown,
         view=record.grad_view,
-        layout_free=record.layout_free,
-        is_elementwise=record.is_elementwise,  # a direct body keeps to the same functions
+        traits=record.traits & {"elementwise", "layout_free"},  # a direct body keeps to the same functions
         doc=f"Gradient of `{record.type}`.",
         forward_of=record,
     )
+
+
+def _carried(slot: Slot, record: Op) -> Slot:
+    """An input of the op as one of its backward op."""
+    traits = _SAVED if "saved" in slot.traits else _SAVED | {"shape_only"}
+    like = slot.shaped_like
+    shaped_like = like if not like or like in record.saved else grad_slot(like)
+    return Slot(slot.name, slot.is_list, slot.optional, traits | slot.traits & {"sparse"}, shaped_like=shaped_like)
 
 
 def _infer(record: Op, receivers: tuple[Slot, ...], saved_outputs: tuple[Slot, ...]) -> Callable[..., Any]:

@@ -6,8 +6,6 @@ defaults, and rules:
     infer(*specs, **attrs)             -> Spec or tuple of Specs, one per output slot
     forward(xp, *arrays, **attrs)      -> array or tuple; `xp` is NumPy or CuPy
     grad(g, out, *inputs, **attrs)     -> gradient or tuple, one per input slot, written with public ops
-    forward_out(xp, outs, *arrays, **attrs)   the same, into buffers, one per output slot
-    bind(outs, arrays, scratch, **attrs)      the same, prepared once for given NumPy buffers
     cost(*specs, **attrs)              -> Cost(flops, bytes)
 
 Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slot (its value may be None),
@@ -34,13 +32,47 @@ from workbench.framework.rows.program import RowProgram
 from workbench.framework.values.spec import ROWS, Spec, size_of
 from workbench.framework.values.views import ViewRule
 
+SLOT_TRAITS = {
+    "saved": "the gradient needs its value",
+    "shape_only": "of the input only shape and dtype are read",
+    "named_only": "the input only names a variable, whose value nobody has or needs; the body gets None for it",
+    "no_grad": "the input never receives a gradient (labels, indices)",
+    "sparse": "the input takes sparse gradients (kind `rows`) as well as dense tensors",
+    "like_x": "the output has the shape of the first input (of its terms, if that is a list)",
+    "same_rows": "the output has as many rows, the first dimension, as the first input",
+    "replicated": "the output is the same on all devices although the inputs are not: it follows from sums over them",
+    "by_products": "no gradient goes through the output: a statistic, for one",
+}
+"""What may be true of a slot, and what others then rely on."""
+
+OP_TRAITS = {
+    "elementwise": "the body uses only scalar functions of `xp`, one output element from one of each input",
+    "product": "the work is multiplying and adding, every element of one operand with many of another; so `cost` "
+    "counts it and kernels reach the processor's peak",
+    "activation": "a function of one tensor that passes join, where its attributes are the defaults, with the sum or "
+    "the normalisation before it",
+    "layout_free": "kernels, those of the backward op too, write results with any strides if one of the last two "
+    "dimensions is dense; so a plan lays them out as their readers want them",
+}
+"""What may be true of an op as a whole."""
+
 
 class Slot(NamedTuple):
-    """A named place for one value (or a list of values) of an op."""
+    """A named place for one value (or a list of values) of an op.
+
+    Attributes:
+        traits: names in `SLOT_TRAITS`.
+        alias: of an output, the input whose buffer it may take over (an update `ParamOut` of `Param`, a reshape).
+        shaped_like: of an input, the slot that has its shape and dtype; so the backward operator does not carry the
+            input, as in Paddle. In the record of the backward op the other slot is one of its own.
+    """
 
     name: str
     is_list: bool = False
     optional: bool = False
+    traits: frozenset[str] = frozenset()
+    alias: str = ""
+    shaped_like: str = ""
 
     def __str__(self) -> str:
         return self.name + "*" * self.is_list + "?" * self.optional
@@ -62,30 +94,26 @@ def parse_slots(text: str) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
+def _slots_with(trait: str) -> cached_property[tuple[str, ...]]:
+    """A property of `Op`: the names of the slots that have a trait."""
+    return cached_property(lambda op: tuple([s.name for s in (*op.inputs, *op.outputs) if trait in s.traits]))
+
+
+def _is(trait: str) -> cached_property[bool]:
+    """A property of `Op`: whether it has a trait."""
+    return cached_property(lambda op: trait in op.traits)
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One op. Declare it with the decorators `op` and `elementwise`, find it with `find_op`.
 
     Attributes:
-        saved: names of the input and output slots whose *values* the gradient needs.
-        shape_only: names of the input slots of which only shape and dtype are read.
-        shaped_like: `{input slot: other slot}`: the backward operator does not carry the input, as in Paddle, for its
-            shape and dtype are those of an output; in the record of the backward op the other slot is one of its own.
-        aliases: `{output slot: input slot}` where the output may take over the input's buffer
-            (an update `ParamOut` of `Param`, a reshape).
+        traits: names in `OP_TRAITS`; those of slots are in `SLOT_TRAITS`.
         view: the one output only shows the memory of the input named in `aliases` in another way; this rule of
             `framework.views` says where. `forward` returns a view whenever the rule finds one. Such an op is never run
             over its input.
         grad_view: the same of the backward op, whose output shows the gradient of the output.
-        like_x: names of the output slots that have the shape of the first input (of its terms, if that is a list).
-        same_rows: names of the output slots that have as many rows, the first dimension, as the first input.
-        by_products: names of the output slots no gradient goes through: statistics, for one.
-        replicated: names of the output slots that hold the same on all devices although the inputs do not, as they
-            follow from sums over all devices.
-        named_only: names of the input slots that only name variables, whose values nobody has or needs; the body gets
-            None for them.
-        no_grad: names of the input slots that never receive a gradient (labels, indices).
-        sparse: names of the input slots that take sparse gradients (kind `"rows"`) as well as dense tensors.
         rows_form: of an op that takes dense tensors only, the op that does the same with a sparse gradient; its slots
             and attributes are the same.
         needs: what the executor hands to `forward` by keyword besides attributes: `"rng"` (a random stream),
@@ -93,25 +121,8 @@ class Op:
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
             gradients are not dense tensors like the inputs.
-        bind: `(outs, arrays, scratch, **attrs)` -> callables without arguments that compute into `outs` what `forward`
-            gives for `arrays`, bit for bit, or None where there is no prepared form for these operands.
-            `scratch(shape, dtype)` gives memory that is theirs while they run. An out may be the memory of an
-            input where `aliases` says so, and in element-wise ops. An entry of `outs` is None if nobody wants it.
-        grad_bind: `bind` of the backward op: `arrays` and `outs` in the order of its slots, without `wanted`. Of
-            slots that are `shape_only` nothing but shape and dtype is read.
-        prepare: `(*specs, **attrs)` -> `body(*arrays)` that gives what `forward` gives for dense NumPy arrays of these
-            specs, bit for bit, with all settled that the specs settle; or None.
-        grad_prepare: the same of the backward op, up to rounding, `(wanted, *specs of the inputs, **attrs)` ->
-            `body(*arrays of its slots)` that gives a sequence of gradients, None for those that are not `wanted`.
         patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
             where a sparse gradient changes every row.
-        is_product: its work is multiplying and adding, every element of one operand with many of another; so `cost`
-            counts it and kernels reach the processor's peak.
-        layout_free: its kernels, and those of its backward op, write results with any strides if one of the last two
-            dimensions is dense; so a plan lays them out as their readers want them.
-        is_activation: a function of one tensor that passes join, where its attributes are the defaults, with the sum or
-            the normalisation before it.
-        is_elementwise: the body uses only scalar functions of `xp`, one output element from one of each input.
         rows: the row program its body is, from which kernels are made; `grad_rows` that of the backward op.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -126,30 +137,11 @@ class Op:
     grad: Callable[..., Any] | None = None
     grad_forward: Callable[..., Any] | None = None
     grad_infer: Callable[..., Any] | None = None
-    forward_out: Callable[..., Any] | None = None
-    bind: Callable[..., list[Callable[[], Any]] | None] | None = None
-    grad_bind: Callable[..., list[Callable[[], Any]] | None] | None = None
-    prepare: Callable[..., Callable[..., Any] | None] | None = None
-    grad_prepare: Callable[..., Callable[..., Any] | None] | None = None
     patch: Callable[..., list[Any] | None] | None = None
     cost: Callable[..., Cost] | None = None
-    saved: tuple[str, ...] = ()
-    shape_only: tuple[str, ...] = ()
-    shaped_like: dict[str, str] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
-    named_only: tuple[str, ...] = ()
-    no_grad: tuple[str, ...] = ()
-    sparse: tuple[str, ...] = ()
     rows_form: Op | None = None
     needs: tuple[str, ...] = ()
-    like_x: tuple[str, ...] = ()
-    same_rows: tuple[str, ...] = ()
-    replicated: tuple[str, ...] = ()
-    by_products: tuple[str, ...] = ()
-    is_elementwise: bool = False
-    is_product: bool = False
-    is_activation: bool = False
-    layout_free: bool = False
+    traits: frozenset[str] = frozenset()
     rows: RowProgram | None = None
     grad_rows: RowProgram | None = None
     view: ViewRule | None = None
@@ -157,6 +149,31 @@ class Op:
     layer: str = ""
     doc: str = ""
     forward_of: Op | None = None
+
+    saved = _slots_with("saved")
+    shape_only = _slots_with("shape_only")
+    named_only = _slots_with("named_only")
+    no_grad = _slots_with("no_grad")
+    sparse = _slots_with("sparse")
+    like_x = _slots_with("like_x")
+    same_rows = _slots_with("same_rows")
+    replicated = _slots_with("replicated")
+    by_products = _slots_with("by_products")
+
+    is_elementwise = _is("elementwise")
+    is_product = _is("product")
+    is_activation = _is("activation")
+    layout_free = _is("layout_free")
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """`{output slot: input slot}` where the output may take over the input's buffer."""
+        return {slot.name: slot.alias for slot in self.outputs if slot.alias}
+
+    @cached_property
+    def shaped_like(self) -> dict[str, str]:
+        """`{input slot: the slot that has its shape and dtype}`."""
+        return {slot.name: slot.shaped_like for slot in self.inputs if slot.shaped_like}
 
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
         """Apply the op to tensors: appends to the current block, or computes at once.

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.spec import Spec, same_dim
-from workbench.ops.tensor.bound_copies import bind_parts
 
 NOWHERE = ["127.0.0.1:6164"]
 """Where operators that push point unless they are told where to, as in Paddle."""
@@ -131,7 +130,6 @@ def _infer_pieces(x: Spec, sections: list[int], num: int) -> list[Spec]:
     "X -> Out*",
     attrs={"sections": [], "num": 0},
     infer=_infer_pieces,
-    bind=bind_parts(_pieces),
 )
 def SPLIT_BYREF(xp: Any, x: Any, sections: list[int], num: int) -> list[Any]:
     """X cut into so many rows each."""

@@ -7,7 +7,6 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.spec import Shape, Spec, same_dim, shape_text
-from workbench.ops.tensor.bound_copies import bind_reshape_like
 from workbench.ops.tensor.shape import IN_THE_SHAPE_OF_LIKE, RESHAPE_LIKE
 
 
@@ -50,17 +49,12 @@ def _infer_gradient(x: Spec, like: Spec, function: str, of: str) -> Spec:
     return x.with_shape(like.shape)
 
 
-def _bind_gradient(outs: Any, arrays: Any, scratch: Any, **attrs: Any) -> Any:
-    return bind_reshape_like(outs, arrays, scratch)
-
-
 @op(
     "pylayer_gradient",
     "X, Like -> Out",
     attrs={"function": "", "of": ""},
     infer=_infer_gradient,
     grad=lambda g, out, x, like, **attrs: RESHAPE_LIKE(g, x),
-    bind=_bind_gradient,
     **IN_THE_SHAPE_OF_LIKE,
 )
 def PY_LAYER_GRADIENT(xp: Any, x: Any, like: Any, function: str, of: str) -> Any:

@@ -11,7 +11,6 @@ from workbench.framework.values.dtype import float32
 from workbench.framework.values.rows import Rows, dense
 from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.index_range import require_in_range
-from workbench.ops.tensor.bound_copies import bind_lookup
 
 NO_PADDING = -1
 
@@ -74,7 +73,6 @@ def _infer_lookup_back(table: Spec, ids: Spec, g: Spec, is_sparse: bool, **attrs
     saved="Ids",
     shape_only="W",
     no_grad="Ids",
-    bind=bind_lookup,
     cost=_lookup_cost,
     layer="embedding",
 )

@@ -22,7 +22,6 @@ from workbench.ops.pointwise import (
     Tensor,
     binary,
     float_elementwise,
-    into,
     number_elementwise,
     number_for,
     require_whole,
@@ -37,7 +36,7 @@ __all__ = [
 # Two operands
 
 
-@elementwise("elementwise_add", "X, Y -> Out", grad=lambda g, out, x, y: (g, g), saved="", forward_out=into("add"))
+@elementwise("elementwise_add", "X, Y -> Out", grad=lambda g, out, x, y: (g, g), saved="")
 def ADD(xp: Any, x: Any, y: Any) -> Any:
     """x + y."""
     return xp.add(x, y)
@@ -48,7 +47,6 @@ def ADD(xp: Any, x: Any, y: Any) -> Any:
     "X, Y -> Out",
     grad=lambda g, out, x, y: (g, lambda: -g),
     saved="",
-    forward_out=into("subtract"),
 )
 def SUB(xp: Any, x: Any, y: Any) -> Any:
     """x - y."""
@@ -59,7 +57,6 @@ def SUB(xp: Any, x: Any, y: Any) -> Any:
     "elementwise_mul",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (lambda: g * y, lambda: g * x),
-    forward_out=into("multiply"),
 )
 def MUL(xp: Any, x: Any, y: Any) -> Any:
     """x * y."""
@@ -71,7 +68,6 @@ def MUL(xp: Any, x: Any, y: Any) -> Any:
     "X, Y -> Out",
     grad=lambda g, out, x, y: (lambda: g / y, lambda: -g * out / y),
     saved="Y, Out",
-    forward_out=into("divide"),
 )
 def DIV(xp: Any, x: Any, y: Any) -> Any:
     """x / y."""
@@ -82,14 +78,13 @@ def DIV(xp: Any, x: Any, y: Any) -> Any:
     "elementwise_mod",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (g, lambda: -g * floor(x / y)),
-    forward_out=into("remainder"),
 )
 def MOD(xp: Any, x: Any, y: Any) -> Any:
     """What is left of x after division by y, with the sign of y."""
     return xp.remainder(x, y)
 
 
-@number_elementwise("elementwise_floordiv", "X, Y -> Out", forward_out=into("floor_divide"))
+@number_elementwise("elementwise_floordiv", "X, Y -> Out")
 def FLOORDIV(xp: Any, x: Any, y: Any) -> Any:
     """The largest integer that is not above x / y."""
     return xp.floor_divide(x, y)
@@ -100,7 +95,6 @@ def FLOORDIV(xp: Any, x: Any, y: Any) -> Any:
     "elementwise_max",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (lambda: g * (x > y), lambda: g * (x <= y)),
-    forward_out=into("maximum"),
 )
 def MAX(xp: Any, x: Any, y: Any) -> Any:
     """The larger of x and y."""
@@ -111,7 +105,6 @@ def MAX(xp: Any, x: Any, y: Any) -> Any:
     "elementwise_min",
     "X, Y -> Out",
     grad=lambda g, out, x, y: (lambda: g * (x < y), lambda: g * (x >= y)),
-    forward_out=into("minimum"),
 )
 def MIN(xp: Any, x: Any, y: Any) -> Any:
     """The smaller of x and y."""
@@ -123,7 +116,7 @@ def _pow_grad(g: Any, out: Any, x: Any, y: Any) -> tuple[Any, ...]:
     return lambda: g * y * x ** (y - 1.0), lambda: g * out * log(where(x == 0.0, 1.0, x))
 
 
-@number_elementwise("elementwise_pow", "X, Y -> Out", grad=_pow_grad, saved="X, Y, Out", forward_out=into("power"))
+@number_elementwise("elementwise_pow", "X, Y -> Out", grad=_pow_grad, saved="X, Y, Out")
 def POW_OF(xp: Any, x: Any, y: Any) -> Any:
     """x to the power of y."""
     return xp.power(x, y)

@@ -10,7 +10,7 @@ from workbench.framework.op.infix import Infix, constant_like, is_number, tensor
 from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype
 from workbench.ops.arguments import has_value
-from workbench.ops.pointwise import Tensor, binary, into
+from workbench.ops.pointwise import Tensor, binary
 from workbench.ops.tensor.creation import zeros_like
 
 __all__ = [
@@ -19,37 +19,37 @@ __all__ = [
 ]  # fmt: skip
 
 
-@elementwise("equal", "X, Y -> Out", out_dtype=bool_, forward_out=into("equal"))
+@elementwise("equal", "X, Y -> Out", out_dtype=bool_)
 def EQUAL(xp: Any, x: Any, y: Any) -> Any:
     """x == y."""
     return xp.equal(x, y)
 
 
-@elementwise("not_equal", "X, Y -> Out", out_dtype=bool_, forward_out=into("not_equal"))
+@elementwise("not_equal", "X, Y -> Out", out_dtype=bool_)
 def NOT_EQUAL(xp: Any, x: Any, y: Any) -> Any:
     """x != y."""
     return xp.not_equal(x, y)
 
 
-@elementwise("less_than", "X, Y -> Out", out_dtype=bool_, forward_out=into("less"))
+@elementwise("less_than", "X, Y -> Out", out_dtype=bool_)
 def LESS_THAN(xp: Any, x: Any, y: Any) -> Any:
     """x < y."""
     return xp.less(x, y)
 
 
-@elementwise("less_equal", "X, Y -> Out", out_dtype=bool_, forward_out=into("less_equal"))
+@elementwise("less_equal", "X, Y -> Out", out_dtype=bool_)
 def LESS_EQUAL(xp: Any, x: Any, y: Any) -> Any:
     """x <= y."""
     return xp.less_equal(x, y)
 
 
-@elementwise("greater_than", "X, Y -> Out", out_dtype=bool_, forward_out=into("greater"))
+@elementwise("greater_than", "X, Y -> Out", out_dtype=bool_)
 def GREATER_THAN(xp: Any, x: Any, y: Any) -> Any:
     """x > y."""
     return xp.greater(x, y)
 
 
-@elementwise("greater_equal", "X, Y -> Out", out_dtype=bool_, forward_out=into("greater_equal"))
+@elementwise("greater_equal", "X, Y -> Out", out_dtype=bool_)
 def GREATER_EQUAL(xp: Any, x: Any, y: Any) -> Any:
     """x >= y."""
     return xp.greater_equal(x, y)
@@ -133,25 +133,25 @@ def greater_equal(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
 # Logic: a number other than zero counts as true
 
 
-@elementwise("logical_and", "X, Y -> Out", out_dtype=bool_, forward_out=into("logical_and"))
+@elementwise("logical_and", "X, Y -> Out", out_dtype=bool_)
 def LOGICAL_AND(xp: Any, x: Any, y: Any) -> Any:
     """x and y."""
     return xp.logical_and(x, y)
 
 
-@elementwise("logical_or", "X, Y -> Out", out_dtype=bool_, forward_out=into("logical_or"))
+@elementwise("logical_or", "X, Y -> Out", out_dtype=bool_)
 def LOGICAL_OR(xp: Any, x: Any, y: Any) -> Any:
     """x or y."""
     return xp.logical_or(x, y)
 
 
-@elementwise("logical_xor", "X, Y -> Out", out_dtype=bool_, forward_out=into("logical_xor"))
+@elementwise("logical_xor", "X, Y -> Out", out_dtype=bool_)
 def LOGICAL_XOR(xp: Any, x: Any, y: Any) -> Any:
     """x or y, not both."""
     return xp.logical_xor(x, y)
 
 
-@elementwise("logical_not", "X -> Out", out_dtype=bool_, forward_out=into("logical_not"))
+@elementwise("logical_not", "X -> Out", out_dtype=bool_)
 def LOGICAL_NOT(xp: Any, x: Any) -> Any:
     """not x."""
     return xp.logical_not(x)

@@ -7,30 +7,30 @@ from typing import Any
 from workbench.framework.op.infix import tensor_method
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import log1p, sqrt
-from workbench.ops.pointwise import Tensor, float_elementwise, into, unary
+from workbench.ops.pointwise import Tensor, float_elementwise, unary
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.creation import full_like, zeros_like
 
 
-@float_elementwise("tan", grad=lambda g, y, x: g * (y * y + 1.0), saved="Out", forward_out=into("tan"))
+@float_elementwise("tan", grad=lambda g, y, x: g * (y * y + 1.0), saved="Out")
 def TAN(xp: Any, x: Any) -> Any:
     """Tangent of x in radians."""
     return xp.tan(x)
 
 
-@float_elementwise("asin", grad=lambda g, y, x: g / sqrt(1.0 - x * x), forward_out=into("arcsin"))
+@float_elementwise("asin", grad=lambda g, y, x: g / sqrt(1.0 - x * x))
 def ASIN(xp: Any, x: Any) -> Any:
     """The angle in [-pi/2, pi/2] whose sine is x."""
     return xp.arcsin(x)
 
 
-@float_elementwise("acos", grad=lambda g, y, x: -g / sqrt(1.0 - x * x), forward_out=into("arccos"))
+@float_elementwise("acos", grad=lambda g, y, x: -g / sqrt(1.0 - x * x))
 def ACOS(xp: Any, x: Any) -> Any:
     """The angle in [0, pi] whose cosine is x."""
     return xp.arccos(x)
 
 
-@float_elementwise("atan", grad=lambda g, y, x: g / (x * x + 1.0), forward_out=into("arctan"))
+@float_elementwise("atan", grad=lambda g, y, x: g / (x * x + 1.0))
 def ATAN(xp: Any, x: Any) -> Any:
     """The angle in (-pi/2, pi/2) whose tangent is x."""
     return xp.arctan(x)
@@ -44,25 +44,25 @@ def _cosh_grad(g: Any, y: Any, x: Any) -> Any:
     return g * sinh(x)
 
 
-@float_elementwise("sinh", grad=_sinh_grad, forward_out=into("sinh"))
+@float_elementwise("sinh", grad=_sinh_grad)
 def SINH(xp: Any, x: Any) -> Any:
     """(exp(x) - exp(-x)) / 2."""
     return xp.sinh(x)
 
 
-@float_elementwise("cosh", grad=_cosh_grad, forward_out=into("cosh"))
+@float_elementwise("cosh", grad=_cosh_grad)
 def COSH(xp: Any, x: Any) -> Any:
     """(exp(x) + exp(-x)) / 2."""
     return xp.cosh(x)
 
 
-@float_elementwise("expm1", grad=lambda g, y, x: g * (y + 1.0), saved="Out", forward_out=into("expm1"))
+@float_elementwise("expm1", grad=lambda g, y, x: g * (y + 1.0), saved="Out")
 def EXPM1(xp: Any, x: Any) -> Any:
     """exp(x) - 1, accurate near 0."""
     return xp.expm1(x)
 
 
-@float_elementwise("trunc", grad=lambda g, y, x: zeros_like(g), saved="", forward_out=into("trunc"))
+@float_elementwise("trunc", grad=lambda g, y, x: zeros_like(g), saved="")
 def TRUNC(xp: Any, x: Any) -> Any:
     """x without its fraction."""
     return xp.trunc(x)

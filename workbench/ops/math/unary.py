@@ -8,7 +8,7 @@ from typing import Any
 from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.dtype import bool_
-from workbench.ops.pointwise import float_elementwise, into, number_elementwise, unary
+from workbench.ops.pointwise import float_elementwise, number_elementwise, unary
 from workbench.ops.tensor.creation import zeros_like
 
 __all__ = [
@@ -20,37 +20,37 @@ __all__ = [
 # Powers, exponentials and logarithms
 
 
-@float_elementwise("exp", grad=lambda g, y, x: g * y, saved="Out", forward_out=into("exp"))
+@float_elementwise("exp", grad=lambda g, y, x: g * y, saved="Out")
 def EXP(xp: Any, x: Any) -> Any:
     """e to the power of x."""
     return xp.exp(x)
 
 
-@float_elementwise("log", grad=lambda g, y, x: g / x, forward_out=into("log"))
+@float_elementwise("log", grad=lambda g, y, x: g / x)
 def LOG(xp: Any, x: Any) -> Any:
     """Natural logarithm."""
     return xp.log(x)
 
 
-@float_elementwise("log2", grad=lambda g, y, x: g / (x * math.log(2.0)), forward_out=into("log2"))
+@float_elementwise("log2", grad=lambda g, y, x: g / (x * math.log(2.0)))
 def LOG2(xp: Any, x: Any) -> Any:
     """Logarithm to base 2."""
     return xp.log2(x)
 
 
-@float_elementwise("log10", grad=lambda g, y, x: g / (x * math.log(10.0)), forward_out=into("log10"))
+@float_elementwise("log10", grad=lambda g, y, x: g / (x * math.log(10.0)))
 def LOG10(xp: Any, x: Any) -> Any:
     """Logarithm to base 10."""
     return xp.log10(x)
 
 
-@float_elementwise("log1p", grad=lambda g, y, x: g / (x + 1.0), forward_out=into("log1p"))
+@float_elementwise("log1p", grad=lambda g, y, x: g / (x + 1.0))
 def LOG1P(xp: Any, x: Any) -> Any:
     """log(1 + x), accurate near 0."""
     return xp.log1p(x)
 
 
-@float_elementwise("sqrt", grad=lambda g, y, x: g * 0.5 / y, saved="Out", forward_out=into("sqrt"))
+@float_elementwise("sqrt", grad=lambda g, y, x: g * 0.5 / y, saved="Out")
 def SQRT(xp: Any, x: Any) -> Any:
     """Square root."""
     return xp.sqrt(x)
@@ -62,13 +62,13 @@ def RSQRT(xp: Any, x: Any) -> Any:
     return xp.reciprocal(xp.sqrt(x))
 
 
-@number_elementwise("square", grad=lambda g, y, x: g * x * 2.0, forward_out=into("square"))
+@number_elementwise("square", grad=lambda g, y, x: g * x * 2.0)
 def SQUARE(xp: Any, x: Any) -> Any:
     """x * x."""
     return xp.square(x)
 
 
-@float_elementwise("reciprocal", grad=lambda g, y, x: -g * y * y, saved="Out", forward_out=into("reciprocal"))
+@float_elementwise("reciprocal", grad=lambda g, y, x: -g * y * y, saved="Out")
 def RECIPROCAL(xp: Any, x: Any) -> Any:
     """1 / x."""
     return xp.reciprocal(x)
@@ -133,13 +133,13 @@ def _cos_grad(g: Any, y: Any, x: Any) -> Any:
     return -g * sin(x)
 
 
-@float_elementwise("sin", grad=_sin_grad, forward_out=into("sin"))
+@float_elementwise("sin", grad=_sin_grad)
 def SIN(xp: Any, x: Any) -> Any:
     """Sine of x in radians."""
     return xp.sin(x)
 
 
-@float_elementwise("cos", grad=_cos_grad, forward_out=into("cos"))
+@float_elementwise("cos", grad=_cos_grad)
 def COS(xp: Any, x: Any) -> Any:
     """Cosine of x in radians."""
     return xp.cos(x)
@@ -175,7 +175,7 @@ def _abs_grad(g: Any, y: Any, x: Any) -> Any:
     return g * sign(x)
 
 
-@elementwise("abs", grad=_abs_grad, forward_out=into("abs"))
+@elementwise("abs", grad=_abs_grad)
 def ABS(xp: Any, x: Any) -> Any:
     """The absolute value; its gradient at 0 is 0."""
     return xp.abs(x)
@@ -185,19 +185,19 @@ def _zero_gradient(g: Any, y: Any, x: Any) -> Any:
     return zeros_like(g)
 
 
-@number_elementwise("sign", grad=_zero_gradient, saved="", forward_out=into("sign"))
+@number_elementwise("sign", grad=_zero_gradient, saved="")
 def SIGN(xp: Any, x: Any) -> Any:
     """-1, 0 or 1."""
     return xp.sign(x)
 
 
-@float_elementwise("floor", grad=_zero_gradient, saved="", forward_out=into("floor"))
+@float_elementwise("floor", grad=_zero_gradient, saved="")
 def FLOOR(xp: Any, x: Any) -> Any:
     """The largest integer that is not above x."""
     return xp.floor(x)
 
 
-@float_elementwise("ceil", grad=_zero_gradient, saved="", forward_out=into("ceil"))
+@float_elementwise("ceil", grad=_zero_gradient, saved="")
 def CEIL(xp: Any, x: Any) -> Any:
     """The smallest integer that is not below x."""
     return xp.ceil(x)
@@ -253,19 +253,19 @@ def neg(x: Any, name: str | None = None) -> Any:
 # Tests for special values
 
 
-@elementwise("isnan_v2", out_dtype=bool_, layer="isnan", forward_out=into("isnan"))
+@elementwise("isnan_v2", out_dtype=bool_, layer="isnan")
 def ISNAN(xp: Any, x: Any) -> Any:
     """Whether x is NaN."""
     return xp.isnan(x)
 
 
-@elementwise("isinf_v2", out_dtype=bool_, layer="isinf", forward_out=into("isinf"))
+@elementwise("isinf_v2", out_dtype=bool_, layer="isinf")
 def ISINF(xp: Any, x: Any) -> Any:
     """Whether x is +inf or -inf."""
     return xp.isinf(x)
 
 
-@elementwise("isfinite_v2", out_dtype=bool_, layer="isfinite", forward_out=into("isfinite"))
+@elementwise("isfinite_v2", out_dtype=bool_, layer="isfinite")
 def ISFINITE(xp: Any, x: Any) -> Any:
     """Whether x is neither NaN nor infinite."""
     return xp.isfinite(x)

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.ops.math.compare import where
 from workbench.ops.math.unary import abs, erf, exp
-from workbench.ops.pointwise import Tensor, float_elementwise, into, unary
+from workbench.ops.pointwise import Tensor, float_elementwise, unary
 
 __all__ = [
     "celu", "elu", "gelu", "log_sigmoid", "mish", "selu", "sigmoid", "silu", "softplus", "softsign", "swish", "tanh",
@@ -22,16 +22,14 @@ SELU_ALPHA = 1.6732632423543772848170429916717
 # Sigmoid and tanh
 
 
-@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out", is_activation=True)
+@float_elementwise("sigmoid", grad=lambda g, y, x: g * y * (1.0 - y), saved="Out", traits="activation")
 def SIGMOID(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x))."""
     small = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
-@float_elementwise(
-    "tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", forward_out=into("tanh"), is_activation=True
-)
+@float_elementwise("tanh", grad=lambda g, y, x: g * (1.0 - y * y), saved="Out", traits="activation")
 def TANH(xp: Any, x: Any) -> Any:
     """Hyperbolic tangent."""
     return xp.tanh(x)
@@ -49,7 +47,7 @@ tanh = unary(
 )
 
 
-@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid", is_activation=True)
+@float_elementwise("logsigmoid", grad=lambda g, y, x: g * sigmoid(-x), layer="log_sigmoid", traits="activation")
 def LOG_SIGMOID(xp: Any, x: Any) -> Any:
     """log(sigmoid(x))."""
     return xp.minimum(x, 0.0) - xp.log1p(xp.exp(-xp.abs(x)))
@@ -185,7 +183,7 @@ def _softsign_grad(g: Any, y: Any, x: Any) -> Any:
     return g / (d * d)
 
 
-@float_elementwise("softsign", grad=_softsign_grad, is_activation=True)
+@float_elementwise("softsign", grad=_softsign_grad, traits="activation")
 def SOFTSIGN(xp: Any, x: Any) -> Any:
     """x / (1 + |x|)."""
     return x / (1.0 + xp.abs(x))
@@ -204,7 +202,7 @@ def _silu_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (s + y * (1.0 - s))
 
 
-@float_elementwise("silu", grad=_silu_grad, saved="X, Out", is_activation=True)
+@float_elementwise("silu", grad=_silu_grad, saved="X, Out", traits="activation")
 def SILU(xp: Any, x: Any) -> Any:
     """x * sigmoid(x)."""
     return x * SIGMOID.forward(xp, x)
@@ -254,7 +252,7 @@ def _gelu_grad(g: Any, y: Any, x: Any, approximate: bool) -> Any:
     return g * (below + x * density)
 
 
-@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad, is_activation=True)
+@float_elementwise("gelu", attrs={"approximate": False}, grad=_gelu_grad, traits="activation")
 def GELU(xp: Any, x: Any, approximate: bool) -> Any:
     """x times the standard normal distribution function of x, exactly or by a tanh."""
     if approximate:
@@ -284,7 +282,7 @@ def _mish_grad(g: Any, y: Any, x: Any) -> Any:
     return g * (t + x * sigmoid(x) * (1.0 - t * t))
 
 
-@float_elementwise("mish", grad=_mish_grad, is_activation=True)
+@float_elementwise("mish", grad=_mish_grad, traits="activation")
 def MISH(xp: Any, x: Any) -> Any:
     """x * tanh(softplus(x))."""
     return x * xp.tanh(SOFTPLUS.forward(xp, x, beta=1.0, threshold=20.0))

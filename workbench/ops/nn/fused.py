@@ -213,7 +213,7 @@ def _add_act_back(
     grad_forward=_add_act_back,
     saved="Out, IntermediateOut",
     shape_only="X, Y",
-    is_elementwise=True,
+    traits="elementwise",
 )
 def FUSED_ELEMWISE_ADD_ACTIVATION(
     xp: Any, x: Any, y: Any, functor_list: Sequence[str], save_intermediate_out: bool

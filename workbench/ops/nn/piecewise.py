@@ -19,8 +19,7 @@ __all__ = ["hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6"
     grad=lambda g, y, x: g * (y > 0.0),
     grad_forward=lambda xp, x, y, g, wanted=None: g * (y > 0),
     saved="Out",
-    forward_out=lambda xp, outs, x: xp.maximum(x, 0, out=outs[0]),
-    is_activation=True,
+    traits="activation",
 )
 def RELU(xp: Any, x: Any) -> Any:
     """max(x, 0)."""

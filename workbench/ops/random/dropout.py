@@ -7,16 +7,12 @@ JMLR 15, 2014.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float, shape_text
-from workbench.ops.bound import Calls, Scratch, copied, filled, is_wide, number
 from workbench.ops.precision import in_float32
 
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
@@ -71,34 +67,6 @@ def _back(
     return g * factor if is_test else g * (mask * factor)
 
 
-def _bind(
-    outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
-    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
-) -> Calls | None:  # fmt: skip
-    """`bind` of a test program; random numbers are drawn by `forward`."""
-    (out, mask), (x,) = outs, arrays
-    if not is_test or not is_wide(x):
-        return None
-    factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), x.dtype)
-    calls: Calls = [] if out is None else [partial(np.multiply, x, factor, out)]
-    return calls if mask is None else [*calls, filled(mask, 1)]
-
-
-def _bind_grad(
-    outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch,
-    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
-) -> Calls | None:  # fmt: skip
-    """`bind` of dropout_grad."""
-    (out,), (_, mask, g, _) = outs, arrays
-    if g is None or not is_wide(g):
-        return None
-    factor = number(kept_factor(dropout_prob, is_test, dropout_implementation), g.dtype)
-    if is_test:
-        return [partial(np.multiply, g, factor, out)]
-    kept = scratch(mask.shape, g.dtype)
-    return [copied(mask, kept), partial(np.multiply, kept, factor, kept), partial(np.multiply, g, kept, out)]
-
-
 @op(
     "dropout",
     "X -> Out, Mask",
@@ -115,8 +83,6 @@ def _bind_grad(
     infer=_infer,
     grad=_rule,
     grad_forward=_back,
-    bind=_bind,
-    grad_bind=_bind_grad,
     saved="Mask",
     shape_only="X",
     needs="rng",

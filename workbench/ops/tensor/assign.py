@@ -14,7 +14,6 @@ from workbench.framework.values.dtype import DType, as_dtype, float64
 from workbench.framework.values.memory import MemoryFor
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.pointwise import Tensor
-from workbench.ops.tensor.bound_copies import bind_assign, bind_reshape, bind_values
 from workbench.ops.tensor.creation import infer_new
 
 
@@ -23,7 +22,6 @@ from workbench.ops.tensor.creation import infer_new
     "-> Out",
     attrs={"values": None, "shape": (), "dtype": "float32"},
     infer=infer_new,
-    bind=bind_values,
 )
 def ASSIGN_VALUE(xp: Any, values: Any, shape: Sequence[int], dtype: str) -> Any:
     """The NumPy array held in the attribute `values`."""
@@ -45,9 +43,6 @@ def constant_of(values: np.ndarray, dtype: DType) -> Tensor:
     shape_only="X",
     aliases={"Out": "X"},
     grad_view=RESHAPED,
-    forward_out=lambda xp, outs, x: xp.copyto(outs[0], x),
-    bind=bind_assign,
-    grad_bind=bind_reshape,
 )
 def ASSIGN(xp: Any, x: Any) -> Any:
     """A copy of X."""

@@ -41,10 +41,6 @@ def _infer_fill(like: Spec, dtype: str, value: float, **where: Any) -> Spec:
     return infer_batch_like(like, dtype=dtype, **where)
 
 
-def _fill(xp: Any, outs: Any, like: Any, value: float, **attrs: Any) -> None:
-    outs[0][...] = value
-
-
 @op(
     "fill_constant_batch_size_like",
     "Input -> Out",
@@ -52,7 +48,6 @@ def _fill(xp: Any, outs: Any, like: Any, value: float, **attrs: Any) -> None:
     infer=_infer_fill,
     saved="",
     shape_only="Input",
-    forward_out=_fill,
 )
 def FILL_BATCH_LIKE(xp: Any, like: Any, dtype: str, value: float, **where: Any) -> Any:
     """One number in a given shape, with a dimension of Input."""

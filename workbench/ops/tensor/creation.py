@@ -20,7 +20,6 @@ from workbench.framework.values.limits import require_holds
 from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import as_number, has_value, one_int
 from workbench.ops.pointwise import Tensor
-from workbench.ops.tensor.bound_copies import bind_fill
 
 __all__ = ["arange", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like"]
 
@@ -60,17 +59,11 @@ def infer_new(shape: Sequence[int], dtype: str, **attrs: Any) -> Spec:
 # Constants
 
 
-def _fill(xp: Any, outs: Any, value: Any, **attrs: Any) -> None:
-    outs[0][...] = value
-
-
 @op(
     "fill_constant",
     "-> Out",
     attrs={"shape": (), "value": 0.0, "dtype": "float32"},
     infer=_infer_full,
-    forward_out=_fill,
-    bind=bind_fill,
 )
 def FILL_CONSTANT(xp: Any, shape: Sequence[int], value: Any, dtype: str) -> Any:
     """A tensor full of one number."""
@@ -143,8 +136,6 @@ def _like_dtype(x: Any, dtype: str) -> Any:
     infer=_infer_like,
     saved="",
     shape_only="X",
-    forward_out=lambda xp, outs, x, value, dtype: _fill(xp, outs, value),
-    bind=bind_fill,
 )
 def FILL_ANY_LIKE(xp: Any, x: Any, value: Any, dtype: str) -> Any:
     """One number in the shape of X; `dtype` "" is that of X."""

@@ -9,7 +9,6 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
 from workbench.ops.arguments import int_list, one_int
-from workbench.ops.tensor.bound_copies import bind_concat, bind_parts, bind_stack
 
 
 def _at(axis: int, item: Any) -> tuple[Any, ...]:
@@ -38,21 +37,6 @@ def _infer_concat(xs: list[Spec], axis: int) -> Spec:
     return xs[0].with_shape(dims)
 
 
-def _concat_into(xp: Any, outs: Any, xs: list[Any], axis: int) -> None:
-    axis = normalize_axis(axis, outs[0].ndim)
-    start = 0
-    for x in xs:
-        stop = start + x.shape[axis]
-        outs[0][_at(axis, slice(start, stop))] = x
-        start = stop
-
-
-def _bind_cut(outs: Any, arrays: Any, scratch: Any, axis: int) -> Any:
-    """`bind` of concat_grad."""
-    likes, g = arrays
-    return bind_parts(_parts_like)(outs, [g, likes], scratch, axis=axis) if g is not None and outs[0] else None
-
-
 def _cut_like(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     return (SPLIT_LIKE(g, xs, axis=axis),)
 
@@ -63,11 +47,8 @@ def _cut_like(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     attrs={"axis": 0},
     infer=_infer_concat,
     grad=_cut_like,
-    grad_bind=_bind_cut,
     saved="",
     shape_only="X",
-    forward_out=_concat_into,
-    bind=bind_concat,
 )
 def CONCAT(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.concatenate(xs, axis=axis)
@@ -117,17 +98,10 @@ def _infer_split_like(x: Spec, likes: list[Spec], axis: int) -> list[Spec]:
     saved="",
     shape_only="X, Like",
     no_grad="Like",
-    forward_out=lambda xp, outs, x, likes, axis: _copy_parts(xp, outs[0], _parts_like(x, likes, axis)),
-    bind=bind_parts(_parts_like),
 )
 def SPLIT_LIKE(xp: Any, x: Any, likes: list[Any], axis: int) -> list[Any]:
     """X cut along `axis` into parts as long as those of Like: the gradient of `concat`."""
     return [xp.array(part, order="C") for part in _parts_like(x, likes, axis)]
-
-
-def _copy_parts(xp: Any, outs: list[Any], parts: list[Any]) -> None:
-    for out, part in zip(outs, parts, strict=True):
-        xp.copyto(out, part)
 
 
 def _replaced(dims: Shape, axis: int, size: int) -> Shape:
@@ -181,8 +155,6 @@ def _parts(x: Any, axis: int, num: int, sections: list[int]) -> list[Any]:
     grad=lambda gs, outs, x, axis, num, sections: CONCAT(gs, axis=axis),
     saved="",
     shape_only="X",
-    forward_out=lambda xp, outs, x, **attrs: _copy_parts(xp, outs[0], _parts(x, **attrs)),
-    bind=bind_parts(_parts),
 )
 def SPLIT(xp: Any, x: Any, axis: int, num: int, sections: list[int]) -> list[Any]:
     return [xp.array(part, order="C") for part in _parts(x, axis, num, sections)]
@@ -238,12 +210,6 @@ def _infer_stack(xs: list[Spec], axis: int) -> Spec:
     return xs[0].with_shape(dims)
 
 
-def _stack_into(xp: Any, outs: Any, xs: list[Any], axis: int) -> None:
-    axis = normalize_axis(axis, outs[0].ndim)
-    for i, x in enumerate(xs):
-        outs[0][_at(axis, i)] = x
-
-
 def _take_apart(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     return (UNSTACK(g, axis=axis, num=len(xs)),)
 
@@ -256,8 +222,6 @@ def _take_apart(g: Any, out: Any, xs: list[Any], axis: int) -> Any:
     grad=_take_apart,
     saved="",
     shape_only="X",
-    forward_out=_stack_into,
-    bind=bind_stack,
 )
 def STACK(xp: Any, xs: list[Any], axis: int) -> Any:
     return xp.stack(xs, axis=axis)
@@ -300,8 +264,6 @@ def _entries(x: Any, axis: int, num: int) -> list[Any]:
     grad=lambda gs, outs, x, axis, num: STACK(gs, axis=axis),
     saved="",
     shape_only="X",
-    forward_out=lambda xp, outs, x, axis, num: _copy_parts(xp, outs[0], _entries(x, axis, num)),
-    bind=bind_parts(_entries),
 )
 def UNSTACK(xp: Any, x: Any, axis: int, num: int) -> list[Any]:
     return [xp.array(entry, order="C") for entry in _entries(x, axis, num)]

@@ -56,12 +56,6 @@ def _sources(n: int, width: tuple[int, int], mode: str) -> Any:
     return np.pad(np.arange(n), width, mode=_NUMPY_MODES[mode])
 
 
-def _pad_into(xp: Any, outs: Any, x: Any, paddings: list[int], mode: str, value: float) -> None:
-    outs[0][...] = PAD.forward(xp, x, paddings, mode, value) if mode != CONSTANT else value
-    if mode == CONSTANT:
-        outs[0][_inside(outs[0].shape, _check(x.shape, paddings, mode))] = x
-
-
 def _pad_rule(g: Any, out: Any, x: Any, paddings: list[int], mode: str, value: float) -> Any:
     return UNPAD(g, paddings=paddings, mode=mode)
 
@@ -74,7 +68,6 @@ def _pad_rule(g: Any, out: Any, x: Any, paddings: list[int], mode: str, value: f
     grad=_pad_rule,
     saved="",
     shape_only="X",
-    forward_out=_pad_into,
 )
 def PAD(xp: Any, x: Any, paddings: list[int], mode: str, value: float) -> Any:
     """X with `paddings[2 i]` entries before and `paddings[2 i + 1]` behind it along dimension i."""

@@ -16,7 +16,6 @@ from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, size_of
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.tensor.bound_copies import bind_reshape, bind_reshape_like
 
 
 def resolve_shape(dims: Shape, shape: Any) -> Shape:
@@ -92,7 +91,6 @@ IN_THE_SHAPE_OF_LIKE: dict[str, Any] = {
     "aliases": {"Out": "X"},
     "view": RESHAPED,
     "grad_view": RESHAPED,
-    "grad_bind": bind_reshape,
 }
 
 
@@ -101,7 +99,6 @@ IN_THE_SHAPE_OF_LIKE: dict[str, Any] = {
     "X, Like -> Out",
     infer=_infer_like,
     grad=_undo_like,
-    bind=bind_reshape_like,
     **IN_THE_SHAPE_OF_LIKE,
 )
 def RESHAPE_LIKE(xp: Any, x: Any, like: Any) -> Any:
@@ -124,8 +121,6 @@ def _undo(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     aliases={"Out": "X"},
     view=RESHAPED,
     grad_view=RESHAPED,
-    bind=bind_reshape,
-    grad_bind=bind_reshape,
 )
 def RESHAPE(xp: Any, x: Any, shape: list[int]) -> Any:
     return x.reshape(resolve_shape(x.shape, shape))
@@ -177,8 +172,6 @@ def flat_shape(dims: Shape, start: int, stop: int) -> Shape:
     aliases={"Out": "X"},
     view=RESHAPED,
     grad_view=RESHAPED,
-    bind=bind_reshape,
-    grad_bind=bind_reshape,
     layer="flatten",
 )
 def FLATTEN(xp: Any, x: Any, start_axis: int, stop_axis: int) -> Any:
@@ -221,8 +214,6 @@ def _squeezed(dims: Shape, axes: list[int]) -> Shape:
     aliases={"Out": "X"},
     view=RESHAPED,
     grad_view=RESHAPED,
-    bind=bind_reshape,
-    grad_bind=bind_reshape,
     layer="squeeze",
 )
 def SQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
@@ -271,8 +262,6 @@ def _unsqueezed(dims: Shape, axes: list[int]) -> Shape:
     aliases={"Out": "X"},
     view=RESHAPED,
     grad_view=RESHAPED,
-    bind=bind_reshape,
-    grad_bind=bind_reshape,
 )
 def UNSQUEEZE(xp: Any, x: Any, axes: list[int]) -> Any:
     return x.reshape(_unsqueezed(x.shape, axes))

@@ -15,7 +15,6 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import Sliced
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.tensor.bound_copies import bind_view
 
 # Ranges on dimensions
 
@@ -119,7 +118,6 @@ def SLICE_PUT(xp: Any, x: Any, like: Any, decrease_axis: Any, zero_dim: bool, **
     shape_only="Input",
     aliases={"Out": "Input"},
     view=Sliced(lambda shape, decrease_axis, zero_dim, **attrs: _ranges(shape, **attrs)),
-    bind=bind_view(_part),
 )
 def STRIDED_SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
     return _part(x, **attrs)
@@ -139,7 +137,6 @@ def _ones(attrs: dict[str, Any]) -> dict[str, Any]:
     shape_only="Input",
     aliases={"Out": "Input"},
     view=Sliced(lambda shape, decrease_axis, zero_dim, **attrs: _ranges(shape, **_ones(attrs))),
-    bind=bind_view(lambda x, **attrs: _part(x, **_ones(attrs))),
 )
 def SLICE(xp: Any, x: Any, **attrs: Any) -> Any:
     return _part(x, **_ones(attrs))

@@ -111,7 +111,6 @@ def _expanded(dims: Shape, shape: list[int]) -> Shape:
     grad=lambda g, out, x, shape: g,
     saved="",
     shape_only="X",
-    forward_out=lambda xp, outs, x, shape: xp.copyto(outs[0], x),
 )
 def EXPAND(xp: Any, x: Any, shape: list[int]) -> Any:
     return xp.array(xp.broadcast_to(x, _expanded(x.shape, shape)), order="C")
@@ -161,7 +160,6 @@ def _infer_expand_as(x: Spec, y: Spec) -> Spec:
     saved="",
     shape_only="X, Y",
     no_grad="Y",
-    forward_out=lambda xp, outs, x, y: xp.copyto(outs[0], x),
     layer="expand_as",
 )
 def EXPAND_AS(xp: Any, x: Any, y: Any) -> Any:
@@ -215,7 +213,6 @@ def _flip_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     grad=_flip_back,
     saved="",
     shape_only="X",
-    forward_out=lambda xp, outs, x, axis: xp.copyto(outs[0], xp.flip(x, tuple(axis))),
 )
 def FLIP(xp: Any, x: Any, axis: list[int]) -> Any:
     return xp.array(xp.flip(x, tuple(axis)), order="C")

@@ -9,7 +9,6 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.views import Transposed
 from workbench.ops.arguments import distinct_axes, int_list
-from workbench.ops.tensor.bound_copies import bind_view
 
 
 def _order(axis: list[int], rank: int) -> list[int]:
@@ -39,8 +38,6 @@ def _transpose_back(g: Any, out: Any, x: Any, axis: list[int]) -> Any:
     aliases={"Out": "X"},
     view=Transposed(lambda axis: axis),
     grad_view=Transposed(_inverse),
-    bind=bind_view(lambda x, axis: x.transpose(axis)),
-    grad_bind=bind_view(lambda g, axis: g.transpose(_inverse(axis))),
     layer="transpose",
 )
 def TRANSPOSE(xp: Any, x: Any, axis: list[int]) -> Any:

@@ -12,7 +12,6 @@ from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, shape_text, size_of
-from workbench.ops.math.reductions.bound_sums import bind_clip_by_norm, bind_squared_norm
 from workbench.ops.precision import rounded, wide, wide_dtype
 
 
@@ -40,7 +39,6 @@ def _infer_squared(x: Spec) -> Spec:
     sparse="X",
     infer=_infer_squared,
     grad=lambda g, out, x: x * g * 2.0,
-    bind=bind_squared_norm,
 )
 def squared_l2_norm(xp: Any, x: Any) -> Any:
     """The sum of squares in shape [1]; of half-precision tensors in float32, where it does not overflow."""
@@ -54,7 +52,7 @@ def _infer_clip(x: Spec, max_norm: float) -> Spec:
     return x
 
 
-@op("clip_by_norm", "X -> Out", sparse="X", attrs={"max_norm": 1.0}, infer=_infer_clip, bind=bind_clip_by_norm)
+@op("clip_by_norm", "X -> Out", sparse="X", attrs={"max_norm": 1.0}, infer=_infer_clip)
 def clip_by_norm(xp: Any, x: Any, max_norm: float) -> Any:
     """x max_norm / max(norm, max_norm): at most `max_norm` long (P-45)."""
     merged, values = _merged(xp, x)

@@ -19,9 +19,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.record import Op
 from workbench.framework.values.rows import Patch, Rows, dense
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
-from workbench.ops.bound import Calls, Scratch
 from workbench.ops.precision import NARROW, wide, wide_dtype
-from workbench.ops.update.bound_updates import bind_update
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
 
@@ -120,10 +118,6 @@ class Update:
         work = "float32" if param.dtype.itemsize <= NARROW else param.dtype
         return held, powers, [a.reshape(()).astype(work) for a in (rate, *powers)]
 
-    def bind(self, outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **attrs: Any) -> Calls | None:
-        """The same as callables without arguments; None for sparse gradients and half precision."""
-        return bind_update(self.formula, self.betas, outs, arrays, scratch, attrs)
-
     def _new(self, xp: Any, held: Sequence[Any], grad: Any, scalars: Sequence[Any], attrs: dict[str, Any]) -> Any:
         param, *accumulators = _each(wide, held)
         rate, *powers = scalars
@@ -200,8 +194,6 @@ def _declare(
         sparse="Grad",
         attrs=attrs or {},
         infer=infer,
-        forward_out=body.into,
-        bind=body.bind,
         patch=body.patch,
         aliases={_out(name).rstrip("?"): name.rstrip("?") for name in replaced},
         doc=formula.__doc__ or "",

@@ -40,7 +40,7 @@ def _dumps(cloudpickle: Any, sent: Any) -> bytes:
     """What `cloudpickle.dumps` gives, but with the names of files in code."""
     reduce_code = cloudpickle.Pickler.dispatch_table[CodeType]
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         dispatch_table = ChainMap(
             {CodeType: lambda code: (code_in_file, (*reduce_code(code), code.co_filename))},
             cloudpickle.Pickler.dispatch_table,

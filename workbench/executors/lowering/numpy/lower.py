@@ -1,12 +1,13 @@
 """The *calls* lowering: a row of a plan becomes callables without arguments, bound to their arrays.
 
-This is the reference lowering and the fallback for ops written in Python. A lowering to native code starts from the
-same rows (`plan.Row`).
+A call runs the op's `forward`, the definition of what is correct, and copies the results to where the plan wants them.
+Calls run what has no kernels: ops written in Python, dtypes and layouts that no kernel takes, and all of a plan where
+kernels cannot run. The lowering to kernels starts from the same rows (`plan.Row`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,12 +16,11 @@ import numpy as np
 from workbench.errors import ExecutionError
 from workbench.executors.lowering.numpy.lower_collectives import lower_collective
 from workbench.executors.lowering.numpy.lower_updates import lower_update
-from workbench.executors.lowering.operands import Call, Cell, Context, Scratch, arrays_of, bind_op, is_dynamic
+from workbench.executors.lowering.operands import Call, Cell, Context, arrays_of, is_dynamic
 from workbench.executors.planning.memory.aliases import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import flat
-from workbench.framework.op.ufuncs import bind_expression
 from workbench.framework.program.infer import GradientCheck
 from workbench.framework.values.rows import Patch, Rows
 from workbench.graph.ssa import (
@@ -32,34 +32,26 @@ from workbench.graph.ssa import (
 )
 
 
-def lower(row: Row, context: Context, scratch: Scratch) -> list[Call]:
+def lower(row: Row, context: Context) -> list[Call]:
     """The calls of one row, in order."""
-    scratch.restart()
     node = row.node
     if node.type in COLLECTIVES:
         return lower_collective(row, context)
     if node.type == SCALE_LOSS_GRAD:
         return _scale_loss_gradient(node, context)
     if node.type == FUSED_ELEMENTWISE:
-        return [_Expressions(row, context)] if is_dynamic(row) else _fused_elementwise(node, context, scratch)
+        return [_Expressions(row, context)] if is_dynamic(row) else [_fused_elementwise(node, context)]
     if node.type == FUSED_UPDATE:
-        return lower_update(node, context, scratch)
+        return lower_update(node, context)
     if is_dynamic(row):
         return [_Patching(row, context) if node.record.patch is not None else _Dynamic(row, context)]
-    return _static(node, context, scratch)
+    return _static(node, context)
 
 
-def _static(node: Node, context: Context, scratch: Scratch) -> list[Call]:
-    record = node.record
+def _static(node: Node, context: Context) -> list[Call]:
     ins, outs = arrays_of(node.inputs, context), arrays_of(node.outputs, context)
-    if record.is_view and _same_memory(node, ins, outs):
+    if node.record.is_view and _same_memory(node, ins, outs):
         return []
-    bound = bind_op(record, outs, ins, scratch, node.attrs)
-    if bound is not None:
-        return bound
-    plain = not record.needs and all(o is not None and not isinstance(o, list) for o in outs)
-    if record.forward_out is not None and plain:
-        return [partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs)]
     return [_Copying(node, ins, outs, context)]
 
 
@@ -83,13 +75,26 @@ class _Copying:
     def __call__(self) -> None:
         extras = self.extras(self.node) if self.extras is not None else {}
         results = self.forward(numpy_xp, *self.ins, **extras, **self.attrs)
-        results = (results,) if len(self.outs) == 1 else results
-        for out, result in zip(self.outs, results, strict=True):
-            if isinstance(out, list):
-                for one, part in zip(out, result, strict=True):
-                    _put(self.node, one, part)
-            else:
-                _put(self.node, out, result)
+        pairs = list(_pairs(self.outs, (results,) if len(self.outs) == 1 else results))
+        for out, result in [(out, _kept(result, number, pairs)) for number, (out, result) in enumerate(pairs)]:
+            _put(self.node, out, result)
+
+
+def _pairs(outs: Sequence[Any], results: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+    """Every array that is written, with what goes there."""
+    for out, result in zip(outs, results, strict=True):
+        if isinstance(out, list):
+            yield from zip(out, result, strict=True)
+        else:
+            yield out, result
+
+
+def _kept(result: Any, number: int, pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """A result, or a copy where it shows an input in whose memory an earlier result is stored."""
+    if not isinstance(result, np.ndarray) or not number:
+        return result
+    is_overwritten = any(out is not None and np.may_share_memory(result, out) for out, _ in pairs[:number])
+    return result.copy() if is_overwritten else result
 
 
 def _guarded(slot: Any, array: Any) -> Any:
@@ -213,13 +218,9 @@ def _scale_loss_gradient(node: Node, context: Context) -> list[Call]:
     return [partial(context.array(out).fill, context.loss_factor(node))]
 
 
-def _fused_elementwise(node: Node, context: Context, scratch: Scratch) -> list[Call]:
+def _fused_elementwise(node: Node, context: Context) -> Call:
     (ins,), (outs,) = arrays_of(node.inputs, context), arrays_of(node.outputs, context)
-    results = node.attrs["results"]
-    bound = bind_expression(results, ins, outs, scratch)
-    if bound is not None:
-        return bound
-    return [partial(_evaluate, results, ins, outs)]
+    return partial(_evaluate, node.attrs["results"], ins, outs)
 
 
 class _Expressions:

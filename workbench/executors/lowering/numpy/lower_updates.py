@@ -1,15 +1,15 @@
-"""Updates of many parameters in one row, as calls: as one array where they lie together, else one after the other."""
+"""Updates of many parameters in one row, as calls: one parameter after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.operands import Call, Context, Scratch, arrays_of, bind_op
+from workbench.executors.lowering.operands import Call, Context, arrays_of
 from workbench.executors.planning.memory.buckets import flat_offsets
 from workbench.executors.planning.plan import gradients_of
 from workbench.framework.expr.numpy_functions import numpy_xp
@@ -17,8 +17,8 @@ from workbench.framework.op.record import Op, find_op
 from workbench.graph.ssa import Node
 
 
-def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
-    """One update of many parameters: as one array where they lie together, else one after the other."""
+def lower_update(node: Node, context: Context) -> list[Call]:
+    """The updates of all parameters of a row; each computes its results, then stores them."""
     record = find_op(node.attrs["update"])
     if updates_one_copy(node, context) and node is not (context.shards(node) or ())[0]:
         operands = flat_operands(node, record, context)
@@ -26,8 +26,7 @@ def lower_update(node: Node, context: Context, scratch: Scratch) -> list[Call]:
     before: list[Call] = []
     if context.reduces_in_update(node):
         before, context = _summed(node, context)
-    whole = _flat_update(node, record, context, scratch)
-    return [*before, *(whole if whole is not None else _member_updates(node, record, context, scratch))]
+    return [*before, *_member_updates(node, record, context)]
 
 
 def updates_one_copy(node: Node, context: Context) -> bool:
@@ -69,16 +68,17 @@ def summands(node: Node, context: Context) -> list[np.ndarray]:
     return [context.flat(ref) for ref in refs if ref is not None]
 
 
-def _member_updates(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call]:
-    calls: list[Call] = []
-    for ins, outs in member_operands(node, context):
-        scratch.restart()
-        bound = bind_op(record, outs, ins, scratch, node.attrs["attrs"])
-        assert record.forward_out is not None
-        calls += bound if bound is not None else [
-            partial(record.forward_out, numpy_xp, outs, *ins, **node.attrs["attrs"])
-        ]  # fmt: skip
-    return calls
+def _member_updates(node: Node, record: Op, context: Context) -> list[Call]:
+    attrs = node.attrs["attrs"]
+    return [partial(_update, record, attrs, ins, outs) for ins, outs in member_operands(node, context)]
+
+
+def _update(record: Op, attrs: dict[str, Any], ins: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Compute all new values, then store them: what fails leaves the old ones."""
+    results = record.forward(numpy_xp, *ins, **attrs)
+    for out, result in zip(outs, (results,) if len(outs) == 1 else results, strict=True):
+        if out is not None:
+            np.copyto(out, result.reshape(out.shape))
 
 
 def member_operands(node: Node, context: Context) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -86,24 +86,6 @@ def member_operands(node: Node, context: Context) -> Iterator[tuple[list[Any], l
     for k in range(len(node.inputs[0])):
         ins = arrays_of([slot and slot[min(k, len(slot) - 1)] for slot in node.inputs], context)
         yield ins, arrays_of([slot and slot[k] for slot in node.outputs], context)
-
-
-def _flat_update(node: Node, record: Op, context: Context, scratch: Scratch) -> list[Call] | None:
-    """The update of all parameters as one array, None if they do not lie together.
-
-    Powers of beta are kept per parameter. They agree unless somebody has set one; then every parameter is updated on
-    its own.
-    """
-    operands = flat_operands(node, record, context)
-    if operands is None or record.bind is None:
-        return None
-    ins, outs, powers = operands
-    flat = record.bind(outs, ins, scratch, **node.attrs["attrs"])
-    if flat is None or not powers:
-        return flat
-    one_by_one = _member_updates(node, record, context, scratch)
-    flat += _moving(node, powers)
-    return [_JointUpdate(powers, flat, one_by_one)]
 
 
 def _moving(node: Node, powers: list[np.ndarray]) -> list[Call]:
@@ -144,23 +126,3 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
         source = record.aliases[slot.name]
         outs.append(None if values is None or source.endswith("Pow") else ins[position[source]])
     return ins, outs, powers
-
-
-class _JointUpdate:
-    """Updates all parameters as one array if their powers agree, else one after the other.
-
-    Should a call raise, the next attempt goes on with that call: a commit is taken to its end.
-    """
-
-    def __init__(self, powers: list[np.ndarray], together: list[Call], one_by_one: list[Call]) -> None:
-        self._powers, self._together, self._one_by_one = powers, together, one_by_one
-        self._left: list[Call] = []
-
-    def __call__(self) -> None:
-        left = self._left
-        if not left:
-            agree = all((p == p[0]).all() for p in self._powers)
-            left += reversed(self._together if agree else self._one_by_one)
-        while left:
-            left[-1]()
-            left.pop()

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.operands import Context, Scratch
+from workbench.executors.lowering.operands import Call, Context, Scratch
 from workbench.executors.lowering.tape import table  # noqa: F401 (has all rules noted)
 from workbench.executors.lowering.tape.registry import rule_of
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.pool import WorkerPool
-from workbench.framework.op.compiled import CompiledCall
+from workbench.framework.op.compiled import CompiledCall, CompiledWrite
 from workbench.framework.op.record import Cost, Op
-from workbench.framework.values.spec import Spec
+from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.native.library import is_compiling, kernels_at_hand
@@ -59,6 +59,40 @@ def compiled_op(
         return None
     compiled = OneOp(op, attrs, ins, outs, natives)
     return compiled if compiled.is_possible() else None
+
+
+def compiled_write(
+    op: Op, attrs: dict[str, Any], ins: Sequence[np.ndarray | None], outs: Sequence[np.ndarray | None]
+) -> CompiledWrite | None:
+    """See `framework.op.compiled.OpCompiler`."""
+    natives = None if is_compiling() else kernels_at_hand()
+    if natives is None or any(a is not None and a.dtype.kind != "f" for a in (*ins, *outs)):
+        return None  # a kernel may decline integers
+    reads = [None if a is None else Value(f"x{i}", 0, 0, spec_of(a)) for i, a in enumerate(ins)]
+    writes = [None if a is None else Value(f"y{i}", 0, 1, spec_of(a)) for i, a in enumerate(outs)]
+    node = Node(op.type, (0,), list(reads), list(writes), attrs, 0)
+    if rule_of(node) is None:
+        return None
+    arrays = {v: a for v, a in zip((*reads, *writes), (*ins, *outs), strict=True) if v is not None and a is not None}
+    pool, scratch = _pool(natives), _workspace.scratch
+    scratch.restart()
+    writer = TapeWriter(pool, _context(arrays), scratch, lambda row: (), tape=Tape(natives))
+    if not writer.add(Row(node, list(reads), list(writes), 0, Cost(0, 0))):
+        return None
+    segment = writer.cut()
+    writer.finish()
+    if segment is None:
+        return None
+    assert pool.control is not None
+    return _Write([segment.rewinding(), partial(pool.control.run_through, segment.address)], (segment, arrays, scratch))
+
+
+class _Write(list[Call]):
+    """Calls, with what has to stay while they are there."""
+
+    def __init__(self, calls: Sequence[Call], kept: Any) -> None:
+        super().__init__(calls)
+        self._kept = kept
 
 
 class OneOp:

@@ -13,7 +13,7 @@ from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, computed_in
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.folder import import_all
-from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.traced import steps_of
 from workbench.framework.values.spec import ROWS, Spec
 from workbench.graph.ssa import BROADCAST, REDUCE, Node, Value
 

@@ -11,7 +11,7 @@ from workbench.executors.planning.memory.buckets import GradientBuckets
 from workbench.executors.planning.memory.layout import Layouts
 from workbench.executors.planning.memory.request import MemoryRequest
 from workbench.framework.op.record import Op
-from workbench.framework.op.ufuncs import passes_through
+from workbench.framework.op.traced import passes_through
 from workbench.framework.values.spec import Spec
 from workbench.framework.values.views import Strided, row_major
 from workbench.graph.ssa import Node, Value

@@ -39,7 +39,7 @@ class Telltales:
 
     def __init__(self, binding: Binding, loss: str | None) -> None:
         control = binding.pool.control
-        self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding)])
+        self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding), *_updated(binding)])
         self._pushed = _distinct(list(_pushed(binding)))
         self._vectors = [array for array in self.arrays if array.dtype != _FLOAT or control is None]
         stretches = [(address(array), array.size) for array in self.arrays if array.dtype == _FLOAT]
@@ -92,6 +92,15 @@ def _gradients(binding: Binding) -> Iterator[np.ndarray]:
     for row in binding.plan.commit:
         for value in _read_by(row.node):
             yield from _arrays(binding, binding.values.parts_of(value))
+
+
+def _updated(binding: Binding) -> Iterator[np.ndarray]:
+    """What updates make aside: the memory of their gradients may hold something else by then."""
+    made = [v for row in binding.plan.rows if is_update(row.node) for v in row.node.writes]
+    for value in made:
+        numbers = first_numbers(binding.array(value)) if value in binding.plan.refs else None
+        if numbers is not None:
+            yield numbers
 
 
 def _pushed(binding: Binding) -> Iterator[np.ndarray]:

@@ -122,14 +122,6 @@ def _cost(x: Spec, w: Spec, **attrs: Any) -> Cost:
     return Cost(2 * size_of(out.shape) * size_of(w.shape[1:]), moved * x.dtype.itemsize)
 
 
-def _conv_into(xp: Any, outs: Any, x: Any, w: Any, **attrs: Any) -> None:
-    out = outs[0]
-    if attrs["data_format"] == NCHW and out.flags.c_contiguous and out.dtype.itemsize > 2:
-        convolve_into(xp, x, w, _geometry(x.shape, w.shape, **attrs), out)
-    else:
-        out[...] = _conv(xp, x, w, **attrs)
-
-
 def _conv(xp: Any, x: Any, w: Any, **attrs: Any) -> Any:
     layout = attrs["data_format"]
     image = as_nchw(wide(x), layout)
@@ -156,11 +148,10 @@ def _declare(type: str) -> Op:
         "Input, Filter -> Output",
         attrs=_ATTRS,
         same_rows="Output",
-        is_product=True,
+        traits="product",
         infer=_infer,
         grad=_rule,
         grad_forward=_conv_grad,
-        forward_out=_conv_into,
         cost=_cost,
         doc="Cross-correlation of images with a filter [kernels, channels / groups, kh, kw].",
     )
@@ -331,7 +322,7 @@ def _transpose_rule(g: Any, out: Any, x: Any, w: Any, **attrs: Any) -> Any:
     "conv2d_transpose",
     "Input, Filter -> Output",
     attrs={**_ATTRS, "output_padding": [0, 0], "output_size": []},
-    is_product=True,
+    traits="product",
     infer=_infer_transpose,
     grad=_transpose_rule,
     cost=lambda x, w, **attrs: Cost(

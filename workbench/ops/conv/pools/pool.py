@@ -111,13 +111,6 @@ def _opened(x: Any, attrs: dict[str, Any]) -> tuple[Any, list[Windows]]:
     return image, _windows(image.shape[2:], attrs)
 
 
-def _pool_into(xp: Any, outs: Any, x: Any, **attrs: Any) -> None:
-    if attrs["pooling_type"] != "max" or attrs["data_format"] != NCHW:
-        outs[0][...] = POOL.forward(xp, x, **attrs)
-        return
-    maxima(xp, x, _windows(x.shape[2:], attrs), out=outs[0])
-
-
 def _pool_rule(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     return SPREAD(x, g, **attrs)
 
@@ -129,7 +122,6 @@ def _pool_rule(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     same_rows="Out",
     infer=_infer,
     grad=_pool_rule,
-    forward_out=_pool_into,
     cost=_cost,
 )
 def POOL(xp: Any, x: Any, **attrs: Any) -> Any:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost
 from workbench.framework.values.spec import Spec, shape_text
-from workbench.ops.bound import Calls, Scratch
 from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
 from workbench.ops.index.order.sort import TOP_K
-from workbench.ops.tensor.bound_copies import bind_lookup
 from workbench.ops.tensor.shape import squeeze
 
 _BEST = {"axis": -1, "largest": True, "sorted": True}
@@ -38,11 +35,6 @@ def _lookup_back(xp: Any, table: Any, ids: Any, g: Any, wanted: Any, **attrs: An
     return LOOKUP_TABLE.grad_forward(xp, table, ids[..., 0], g, wanted, **attrs)
 
 
-def _bind_lookup(outs: Sequence[Any], arrays: Sequence[Any], scratch: Scratch, **attrs: Any) -> Calls | None:
-    table, ids = arrays
-    return bind_lookup(outs, (table, ids[..., 0]), scratch, **attrs)
-
-
 def _lookup_cost(table: Spec, ids: Spec, **attrs: Any) -> Cost:
     assert LOOKUP_TABLE.cost is not None
     return LOOKUP_TABLE.cost(table, ids, **attrs)
@@ -59,7 +51,6 @@ def _lookup_cost(table: Spec, ids: Spec, **attrs: Any) -> Cost:
     saved="Ids",
     shape_only="W",
     no_grad="Ids",
-    bind=_bind_lookup,
     cost=_lookup_cost,
     layer="embedding",
 )

@@ -13,17 +13,9 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
 from workbench.framework.op.recorder import zero_dim
-from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import Spec, broadcast_shapes, require_same_dtype, same_dim, shape_text, size_of
 from workbench.framework.values.sums import add_up
-from workbench.ops.math.products.bound_products import (
-    bind_matmul,
-    bind_matmul_grad,
-    bind_mul,
-    bind_mul_grad,
-    grad_prepare_matmul,
-    prepare_matmul,
-)
 from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
 
@@ -34,22 +26,8 @@ def _require_numbers(what: str, *specs: Spec) -> None:
         raise DtypeError(f"{what} takes numbers", "a floating-point or integer dtype", specs[0].dtype)
 
 
-def _operand(x: Any) -> Any:
-    """What to multiply: float32 for half precision, which BLAS does not have."""
-    return wide(x) if as_dtype(x.dtype).is_float else x
-
-
-def product_into(xp: Any, a: Any, b: Any, out: Any) -> None:
-    """`out[...] = a @ b`, without a temporary where dtype and layout allow."""
-    a, b = _operand(a), _operand(b)
-    if out.dtype == a.dtype and out.flags.c_contiguous:
-        xp.matmul(a, b, out=out)
-    else:
-        out[...] = xp.matmul(a, b)
-
-
 def _product(xp: Any, a: Any, b: Any, like: Any) -> Any:
-    return rounded(xp.matmul(_operand(a), _operand(b)), like)
+    return rounded(xp.matmul(wide(a), wide(b)), like)
 
 
 def _work(m: int, k: int, n: int, batch: int, *specs: Spec) -> Cost:
@@ -113,14 +91,6 @@ def _mul_grad(
     return gx, gy
 
 
-def _mul_into(xp: Any, outs: Any, x: Any, y: Any, x_num_col_dims: int, y_num_col_dims: int) -> None:
-    a, b, out = _matrix(x, x_num_col_dims), _matrix(y, y_num_col_dims), outs[0]
-    if out.flags.c_contiguous:
-        product_into(xp, a, b, out.reshape(a.shape[0], b.shape[1]))
-    else:
-        out[...] = _product(xp, a, b, out).reshape(out.shape)
-
-
 def _mul_cost(x: Spec, y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Cost:
     rows, inner = size_of(x.shape[:x_num_col_dims]), size_of(x.shape[x_num_col_dims:])
     return _work(rows, inner, size_of(y.shape[y_num_col_dims:]), 1, x, y)
@@ -131,13 +101,10 @@ def _mul_cost(x: Spec, y: Spec, x_num_col_dims: int, y_num_col_dims: int) -> Cos
     "X, Y -> Out",
     attrs={"x_num_col_dims": 1, "y_num_col_dims": 1},
     same_rows="Out",
-    is_product=True,
+    traits="product",
     infer=_infer_mul,
     grad=_mul_rule,
     grad_forward=_mul_grad,
-    forward_out=_mul_into,
-    bind=bind_mul,
-    grad_bind=bind_mul_grad,
     cost=_mul_cost,
 )
 def MUL(xp: Any, x: Any, y: Any, x_num_col_dims: int, y_num_col_dims: int) -> Any:
@@ -182,22 +149,10 @@ def _lifted(x: Any, trans: bool, left: bool) -> Any:
 
 def _batched(xp: Any, a: Any, b: Any) -> Any:
     """`a @ b`; one large product instead of a batch of small ones where the right side is a single matrix."""
-    a, b = _operand(a), _operand(b)
+    a, b = wide(a), wide(b)
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
         return xp.matmul(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
     return xp.matmul(a, b)
-
-
-def _matmul_into(xp: Any, outs: Any, x: Any, y: Any, trans_x: bool, trans_y: bool) -> None:
-    a, b, out = _lifted(x, trans_x, True), _lifted(y, trans_y, False), outs[0]
-    if not out.flags.c_contiguous:
-        out[...] = MATMUL.forward(xp, x, y, trans_x, trans_y)
-    elif b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
-        rows = math.prod(a.shape[:-1])
-        product_into(xp, a.reshape(rows, a.shape[-1]), b, out.reshape(rows, b.shape[1]))
-    else:
-        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        product_into(xp, a, b, out.reshape(*batch, a.shape[-2], b.shape[-1]))
 
 
 def _matmul_rule(g: Any, out: Any, x: Any, y: Any, trans_x: bool, trans_y: bool) -> Any:
@@ -233,8 +188,8 @@ def _right(g: Any, x: Any, trans_x: bool, trans_y: bool) -> Any:
 
 def _matmul_grad(xp: Any, x: Any, y: Any, g: Any, wanted: Any, trans_x: bool, trans_y: bool) -> tuple[Any, Any]:
     a, b = _lifted(x, trans_x, True), _lifted(y, trans_y, False)
-    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    g = g.reshape(*batch, a.shape[-2], b.shape[-1])
+    if x.ndim == 1 or y.ndim == 1:
+        g = g.reshape(*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     gx = gy = None
     if wanted[0]:
         gx = _lowered(_batched(xp, g, b.swapaxes(-1, -2)), a.shape, x, trans_x)
@@ -250,14 +205,14 @@ def _of_right(xp: Any, a: Any, b: Any, g: Any) -> Any:
             a.reshape(math.prod(a.shape[:-1]), a.shape[-1]),
             g.reshape(math.prod(g.shape[:-1]), g.shape[-1]),
         )
-    return xp.matmul(_operand(a).swapaxes(-1, -2), _operand(g))
+    return xp.matmul(wide(a).swapaxes(-1, -2), wide(g))
 
 
 def _lowered(product: Any, shape: Any, like: Any, trans: bool) -> Any:
     """A gradient of the matrices that took part as one of the operand, broadcasting undone."""
-    extra = product.ndim - len(shape)
-    axes = tuple(i for i in range(product.ndim) if i < extra or (shape[i - extra] == 1 and product.shape[i] != 1))
-    if axes:
+    if product.shape != shape:
+        extra = product.ndim - len(shape)
+        axes = tuple(i for i in range(product.ndim) if i < extra or (shape[i - extra] == 1 and product.shape[i] != 1))
         product = add_up(product, axes).reshape(shape)
     if trans and like.ndim > 1:
         product = product.swapaxes(-1, -2)
@@ -273,21 +228,19 @@ def _matmul_cost(x: Spec, y: Spec, trans_x: bool, trans_y: bool) -> Cost:
     "matmul_v2",
     "X, Y -> Out",
     attrs={"trans_x": False, "trans_y": False},
-    is_product=True,
-    layout_free=True,
+    traits="product, layout_free",
     infer=_infer_matmul,
     grad=_matmul_rule,
     grad_forward=_matmul_grad,
-    forward_out=_matmul_into,
-    bind=bind_matmul,
-    prepare=prepare_matmul,
-    grad_prepare=grad_prepare_matmul,
-    grad_bind=bind_matmul_grad,
     cost=_matmul_cost,
 )
 def MATMUL(xp: Any, x: Any, y: Any, trans_x: bool = False, trans_y: bool = False) -> Any:
+    if x.ndim == 2 == y.ndim and x.dtype.char not in HALVES:  # quick: dynamic mode multiplies small matrices
+        return xp.matmul(x.T if trans_x else x, y.T if trans_y else y)
     a, b = _lifted(x, trans_x, True), _lifted(y, trans_y, False)
     product = rounded(_batched(xp, a, b), x)
+    if x.ndim > 1 < y.ndim:
+        return product
     shape = product.shape[:-2] + product.shape[-2:-1] * (x.ndim > 1) + product.shape[-1:] * (y.ndim > 1)
     return product.reshape(shape or (1,))
 
@@ -365,7 +318,7 @@ def _dot_grad(g: Any, out: Any, x: Any, y: Any, zero_dim: bool) -> tuple[Any, ..
 
 @op("dot", "X, Y -> Out", attrs={"zero_dim": False}, infer=_infer_dot, grad=_dot_grad)
 def DOT(xp: Any, x: Any, y: Any, zero_dim: bool) -> Any:
-    return rounded(xp.asarray((_operand(x) * _operand(y)).sum(axis=-1, keepdims=x.ndim == 1 and not zero_dim)), x)
+    return rounded(xp.asarray((wide(x) * wide(y)).sum(axis=-1, keepdims=x.ndim == 1 and not zero_dim)), x)
 
 
 @tensor_method("dot")

@@ -11,7 +11,6 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.record import Cost
 from workbench.framework.values import rows
-from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import (
     DENSE,
     ROWS,
@@ -22,7 +21,6 @@ from workbench.framework.values.spec import (
     shape_text,
     size_of,
 )
-from workbench.ops.math.reductions.bound_sums import bind_add_n
 from workbench.ops.pointwise import Tensor, number_for, require_whole
 from workbench.ops.precision import rounded, wide
 
@@ -48,19 +46,6 @@ def _added(xp: Any, xs: Sequence[Any]) -> Any:
     return rounded(rows.add(xp, [wide(x) for x in xs]), xs[0])
 
 
-def _sum_into(xp: Any, outs: Any, xs: Sequence[Any]) -> None:
-    (out,) = outs
-    if len(xs) == 1 and not isinstance(xs[0], rows.Rows):
-        xp.copyto(out, xs[0])
-        return
-    if out.dtype.char in HALVES or any(isinstance(x, rows.Rows) for x in xs):
-        xp.copyto(out, _added(xp, xs))
-        return
-    xp.add(xs[0], xs[1], out=out)
-    for x in xs[2:]:
-        xp.add(out, x, out=out)
-
-
 def _sum_cost(xs: list[Spec]) -> Cost:
     n = max(size_of(xs[0].shape), 0)
     return Cost((len(xs) - 1) * n, (len(xs) + 1) * n * xs[0].dtype.itemsize)
@@ -75,8 +60,6 @@ def _sum_cost(xs: list[Spec]) -> Cost:
     saved="",
     shape_only="X",
     sparse="X",
-    forward_out=_sum_into,
-    bind=bind_add_n,
     cost=_sum_cost,
 )
 def SUM(xp: Any, xs: Sequence[Any]) -> Any:

@@ -27,7 +27,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.memory.aliases import shown_input
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.lowered import Lowered, lower
-from workbench.framework.op.bound_elementwise import steps_of
+from workbench.framework.op.traced import steps_of
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.graph.ssa import FUSED_ELEMENTWISE, SCALE_LOSS_GRAD
 

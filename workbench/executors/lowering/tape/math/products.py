@@ -15,7 +15,6 @@ from workbench.executors.planning.plan import Row
 from workbench.executors.planning.sizes.size import is_at_least
 from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.values.spec import broadcast_shapes
-from workbench.ops.bound import seen_as
 from workbench.ops.math.products.matmul import MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words.product import AS_IT_IS, FLIPPED, LINE, PANEL, left_pitch, most_terms
@@ -237,10 +236,19 @@ def gemm(writer: TapeWriter, left: np.ndarray, right: np.ndarray, out: np.ndarra
 # mul
 
 
+def _seen_as(array: np.ndarray, shape: Sequence[int]) -> np.ndarray | None:
+    """The array in another shape, None if that takes a copy."""
+    if type(array) is not np.ndarray and hasattr(array, "seen_as"):  # what only stands for an array knows itself
+        seen: np.ndarray | None = array.seen_as(tuple(shape))
+        return seen
+    view = array.reshape(tuple(shape))
+    return view if view.base is not None and (not array.size or np.shares_memory(view, array)) else None
+
+
 def _matrix(array: np.ndarray, dims: int) -> np.ndarray:
     """The array as a matrix whose rows are the first `dims` dimensions."""
     require(isinstance(array, np.ndarray))
-    matrix = seen_as(array, (math.prod(array.shape[:dims]), math.prod(array.shape[dims:])))
+    matrix = _seen_as(array, (math.prod(array.shape[:dims]), math.prod(array.shape[dims:])))
     require(matrix is not None)
     assert matrix is not None
     return matrix
@@ -279,7 +287,7 @@ def _as_matrices(array: np.ndarray, flipped: bool, is_left: bool) -> np.ndarray:
 def _result(array: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The result, or its gradient, with the dimensions that vectors have lost."""
     batch = broadcast_shapes(left.shape[:-2], right.shape[:-2])
-    result = seen_as(array, (*batch, left.shape[-2], right.shape[-1]))
+    result = _seen_as(array, (*batch, left.shape[-2], right.shape[-1]))
     require(result is not None)
     assert result is not None
     return result

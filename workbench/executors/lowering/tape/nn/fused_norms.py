@@ -13,8 +13,8 @@ from workbench.executors.lowering.tape.rules import expression, operands, requir
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.framework.op.bound_elementwise import steps_of
 from workbench.framework.op.record import Op, find_op
+from workbench.framework.op.traced import steps_of
 from workbench.ops.nn.fused import FUSED_BATCH_NORM_ACT, FUSED_BN_ADD_ACTIVATION
 from workbench.ops.nn.norm import BATCH_NORM
 

@@ -19,8 +19,8 @@ from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.op.record import find_op
 from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_UPDATE, REDUCE, Node
-from workbench.ops.update.bound_updates import Split, traced
 from workbench.ops.update.optimizers import UPDATES
+from workbench.ops.update.traced_formula import Split, traced
 from workbench.runtime.comm.request import sum_order
 from workbench.runtime.native.tape import address
 
