@@ -239,7 +239,8 @@ def test_a_failing_branch_or_body_leaves_the_program_as_it_was() -> None:
 def test_where_a_rule_gives_no_gradient_there_are_zeros() -> None:
     """An operator that was asked for a gradient writes it: what reads it would find nothing otherwise."""
     slots = Op("both", parse_slots("X, Ys*"), parse_slots("Out"), None, None, grad=lambda g, out, x, ys: (None, None))  # type: ignore[arg-type]
-    body = backward_op(replace(slots, saved=("X", "Ys"))).forward
+    read = tuple(slot._replace(traits=frozenset({"saved"})) for slot in slots.inputs)
+    body = backward_op(replace(slots, inputs=read)).forward
     x = np.ones((2, 3))
     zero, zeros = body(numpy_xp, x, [x, x], x, wanted=(True, True))
     assert (zero == 0).all() and zero.shape == x.shape and [z.shape for z in zeros] == [x.shape] * 2

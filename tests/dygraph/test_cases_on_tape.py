@@ -22,6 +22,7 @@ from workbench.framework.values.spec import spec_of
 @pytest.fixture(autouse=True)
 def dynamic(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Dynamic mode, by NumPy alone, drawing every random number from one stream."""
+    monkeypatch.setattr(kernels, "LEAST", 1 << 30)
     monkeypatch.setattr(kernels, "LEAST_ROWS", 1 << 40)
     monkeypatch.setattr(RandomStream, "dynamic", classmethod(lambda cls, seed=0: C.STREAM))
     with recording(dynamic_recorder):
