@@ -198,7 +198,7 @@ class SubTape:
 
     def _leave_to_python(self, row: Row, context: Context, plan: Plan, scratch: Scratch) -> None:
         try:
-            calls = [*handing_over(row, context), *lower(row, context, scratch)]
+            calls = [*handing_over(row, context), *lower(row, context)]
         except EnforceNotMet:
             raise Unsuitable from None  # if the block ever runs, the body of the op tells what is wrong
         if calls:
