@@ -191,12 +191,12 @@ class SubTape:
         for row in plan.rows:
             if not writer.add(row):
                 writer.cut()
-                self._leave_to_python(row, context, plan, scratch)
+                self._leave_to_python(row, context, plan)
             self.seconds += seconds(row.cost)
         writer.cut()
         self._outer.calls_blas |= writer.calls_blas
 
-    def _leave_to_python(self, row: Row, context: Context, plan: Plan, scratch: Scratch) -> None:
+    def _leave_to_python(self, row: Row, context: Context, plan: Plan) -> None:
         try:
             calls = [*handing_over(row, context), *lower(row, context)]
         except EnforceNotMet:
