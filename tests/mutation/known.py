@@ -101,7 +101,6 @@ NAMED: tuple[Named, ...] = (
     # Lowering
     Named("results share memory that is used again", "lowering", "_owned",
           "result.copy() if result.base is not None or any(result is a for a in flat(ins)) else result", "result"),
-    Named("a commit that goes on repeats a call", "lowering", "__call__", "left.pop()"),
     # Transactions
     Named("an op may write what the scope keeps", "transaction", "_guarded", "seen.flags.writeable = False"),
     Named("a user's update runs in the commit", "planning", "_can_commit", "node not in native", "False"),

@@ -28,7 +28,17 @@ def calls_of(op: Op, ins: Sequence[Any], outs: Sequence[Any], attrs: dict[str, A
     arrays = {v: a for v, a in zip((*reads, *writes), (*ins, *outs), strict=True) if v is not None}
     nothing: Any = None
     context = Context(
-        arrays.__getitem__, nothing, nothing, nothing, nothing, nothing, (), nothing, nothing, nothing, nothing
+        arrays.__getitem__,
+        nothing,
+        nothing,
+        nothing,
+        lambda node, passes: {},
+        nothing,
+        (),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
     )
     return lower(Row(node, list(reads), list(writes), 0, Cost(0, 0)), context)
 
