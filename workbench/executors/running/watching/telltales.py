@@ -96,8 +96,8 @@ def _gradients(binding: Binding) -> Iterator[np.ndarray]:
 
 def _updated(binding: Binding) -> Iterator[np.ndarray]:
     """What updates make aside: the memory of their gradients may hold something else by then."""
-    made = [v for row in binding.plan.rows if is_update(row.node) for v in row.node.writes]
-    for value in made:
+    written = [v for row in binding.plan.rows if is_update(row.node) for v in row.node.writes]
+    for value in written:
         numbers = first_numbers(binding.array(value)) if value in binding.plan.refs else None
         if numbers is not None:
             yield numbers
