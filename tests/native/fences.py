@@ -132,7 +132,8 @@ def pooled(shape: tuple[int, ...]) -> Seed:
 def as_floats() -> Seed:
     program = static.Program()
     with static_mode(), static.program_guard(program, static.Program()):
-        static.data("x", [4, 5], "int64").astype("float32")
+        x = static.data("x", [4, 5], "int64")
+        wb.concat([x[:, 1:3], x[:, ::2]], 1).astype("float32")
     return Seed("floats of integers", program_to_dict(program), {"x": np.arange(20).reshape(4, 5)})
 
 

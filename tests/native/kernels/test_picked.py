@@ -122,3 +122,13 @@ def test_rows_in_order(rows: int, width: int, kept: int, descending: bool, seed:
         order = np.argsort(x, axis=1, kind="stable")
     np.testing.assert_array_equal(indices, order[:, :kept])
     assert out.tobytes() == np.take_along_axis(x, order, 1)[:, :kept].tobytes()
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=st.tuples(SMALL, SMALL, SMALL, SMALL), order=st.permutations(range(4)), dtype=DTYPES, seed=SEEDS)
+def test_entries_of_any_strides(sizes: tuple[int, ...], order: list[int], dtype: Any, seed: int) -> None:
+    x = entries(seed, dtype, *sizes).transpose(order)[::-1]
+    out = np.zeros(x.shape, dtype)
+    loops = [word for dim in zip(x.shape, x.strides, out.strides, strict=True) for word in dim]
+    assert run_row("move_entries", x, out, out.itemsize, *loops) == DONE
+    np.testing.assert_array_equal(out, x)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.sparse import SparseOperand
-from workbench.executors.lowering.tape.transposes import strided_copy
+from workbench.executors.lowering.tape.transposes import moved_entries, strided_copy
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -17,6 +17,7 @@ from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
 from workbench.framework.values.dtype import HALVES
 from workbench.framework.values.spec import ROWS, normalize_axis
+from workbench.runtime.native.tape import address
 
 Arrays = Sequence[Any]
 
@@ -111,8 +112,11 @@ def move(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
 
 def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
     """Any strides to any strides."""
-    require_floating(source, out)
     require(source.shape == out.shape)
+    if computed_in(out.dtype) not in FLOATS:
+        _move_entries(writer, source, out)
+        return
+    require_floating(source, out)
     strided = strided_copy(source, out) if out.size and out.dtype == FLOAT else None
     if strided is not None:
         writer.row(*strided)
@@ -120,8 +124,28 @@ def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
         expression(writer, lambda x: x, [out], [source])
 
 
+def _move_entries(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
+    """What is not computed with, such as integers: bytes, to any strides."""
+    require(source.dtype == out.dtype, out.nbytes > 0)
+    if address(source) == address(out) and source.strides == out.strides:
+        return  # it shows the same memory
+    moved = moved_entries(source, out)
+    if moved is None:
+        raise Unsuitable
+    writer.row(*moved)
+
+
+def repeat(writer: TapeWriter, x: np.ndarray, out: np.ndarray) -> None:
+    """An array that broadcasts to the shape of `out`."""
+    if computed_in(out.dtype) in FLOATS:
+        expression(writer, lambda x: x, [out], [x])
+        return
+    require(type(x) is np.ndarray)
+    _move_entries(writer, np.broadcast_to(x, out.shape), out)
+
+
 def dense(writer: TapeWriter, x: Any) -> Any:
-    """An array that lies row by row: itself, or a copy of floating numbers."""
+    """An array that lies row by row: itself, or a copy."""
     if x.flags.c_contiguous:
         return x
     beside = writer.temporary(x.shape, x.dtype)

@@ -37,6 +37,15 @@ def strided_copy(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
     return _row("transpose", matrix, rest)
 
 
+def moved_entries(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
+    """A kernel and its arguments for `out[...] = source` of one shape and any dtype; None if it is no task for it."""
+    dims = _collapsed(source, out)
+    if len(dims) > _MOST + 1 or np.may_share_memory(source, out):
+        return None
+    dims = [_StridedDim(1, 0, 0)] * (_MOST + 1 - len(dims)) + dims
+    return "move_entries", source, out, out.itemsize, *(number for dim in dims for number in dim)
+
+
 def _row(kernel: str, arguments: tuple[Any, ...], rest: list[_StridedDim]) -> tuple[Any, ...] | None:
     if len(rest) > _MOST:
         return None

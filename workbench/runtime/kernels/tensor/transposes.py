@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.arguments import Address, Along
+from workbench.runtime.kernels.arguments import Address, Along, Bytes
 from workbench.runtime.kernels.intrinsics import INT, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, map_vectors
@@ -172,4 +172,22 @@ def copy_rows(
                 here = source + i * source0 + j * source1 + k * source2
                 there = out + i * out0 + j * out1 + k * out2
                 copy_floats(here, there, count)
+    return 0
+
+
+@kernel()
+def move_entries(
+    source: Bytes(("size", 1), ("n0", "source0"), ("n1", "source1"), ("n2", "source2"), ("n3", "source3")),
+    out: Bytes(("size", 1), ("n0", "out0"), ("n1", "out1"), ("n2", "out2"), ("n3", "out3")), size, n0, source0, out0,
+    n1, source1, out1, n2, source2, out2, n3, source3, out3,
+):  # fmt: skip
+    """Copy n0 x n1 x n2 x n3 entries of `size` bytes, such as integers or truth values."""
+    for i in range(n0):
+        for j in range(n1):
+            for k in range(n2):
+                for m in range(n3):
+                    here = i * source0 + j * source1 + k * source2 + m * source3
+                    there = i * out0 + j * out1 + k * out2 + m * out3
+                    for b in range(size):
+                        out[there + b] = source[here + b]
     return 0

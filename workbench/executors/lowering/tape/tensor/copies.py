@@ -18,6 +18,7 @@ from workbench.executors.lowering.tape.rules import (
     fill,
     move,
     operands,
+    repeat,
     require,
     require_dense,
     require_floating,
@@ -41,6 +42,11 @@ Array = np.ndarray
 
 def _require_floats(*arrays: Array) -> None:
     require_floating(*arrays)
+
+
+def _require_alike(*arrays: Array) -> None:
+    """All are of one dtype: they are only moved."""
+    require(all(isinstance(a, np.ndarray) and a.dtype == arrays[0].dtype for a in arrays))
 
 
 def _require_apart(out: Array, *sources: Array) -> None:
@@ -95,7 +101,7 @@ def _cut(whole: Array, sizes: Sequence[int], axis: int) -> list[Array]:
 def _join(writer: TapeWriter, parts: Sequence[Array | None], targets: Sequence[Array], out: Array) -> None:
     """Parts, zeros where one is missing, to the views of `out` they belong to."""
     given = [part for part in parts if part is not None]
-    _require_floats(out, *given)
+    _require_alike(out, *given)
     _require_apart(out, *given)
     if len(given) < len(targets):
         fill(writer, out, 0.0)
@@ -105,7 +111,7 @@ def _join(writer: TapeWriter, parts: Sequence[Array | None], targets: Sequence[A
 def _take_apart(writer: TapeWriter, parts: Sequence[Array], outs: Sequence[Array | None]) -> None:
     """Views of one array, each to where it is wanted."""
     wanted = [out for out in outs if out is not None]
-    _require_floats(*parts, *wanted)
+    _require_alike(*parts, *wanted)
     for out in wanted:
         _require_apart(out, *parts)
     _copy_each(writer, parts, outs)
@@ -131,7 +137,7 @@ def _axis(row: Row, whole: Array) -> int:
     return normalize_axis(row.node.attrs["axis"], whole.ndim)
 
 
-@native(CONCAT)
+@native(CONCAT, integers=True)
 def concat(writer: TapeWriter, row: Row) -> None:
     (out,), (xs,) = operands(writer, row)
     axis = _axis(row, out)
@@ -146,7 +152,7 @@ def concat_grad(writer: TapeWriter, row: Row) -> None:
     _take_apart(writer, _cut(g, _lengths(likes, axis), axis), outs)
 
 
-@native(SPLIT, SPLIT_LIKE)
+@native(SPLIT, SPLIT_LIKE, integers=True)
 def split(writer: TapeWriter, row: Row) -> None:
     (outs,), (x, *_) = operands(writer, row)
     require(all(out is not None for out in outs))
@@ -162,7 +168,7 @@ def split_grad(writer: TapeWriter, row: Row) -> None:
     _join(writer, parts, _cut(out, _lengths(parts, axis), axis), out)
 
 
-@native(STACK)
+@native(STACK, integers=True)
 def stack(writer: TapeWriter, row: Row) -> None:
     (out,), (xs,) = operands(writer, row)
     _join(writer, xs, _entries(out, _axis(row, out)), out)
@@ -175,7 +181,7 @@ def stack_grad(writer: TapeWriter, row: Row) -> None:
     _take_apart(writer, _entries(g, _axis(row, g)), outs)
 
 
-@native(UNSTACK)
+@native(UNSTACK, integers=True)
 def unstack(writer: TapeWriter, row: Row) -> None:
     (outs,), (x,) = operands(writer, row)
     _take_apart(writer, _entries(x, _axis(row, x)), outs)
@@ -254,10 +260,10 @@ def unpad_grad(writer: TapeWriter, row: Row) -> None:
 # Repetitions
 
 
-@native(EXPAND, EXPAND_AS)
+@native(EXPAND, EXPAND_AS, integers=True)
 def expand(writer: TapeWriter, row: Row) -> None:
     (out,), (x, *_) = operands(writer, row)
-    expression(writer, lambda x: x, [out], [x])
+    repeat(writer, x, out)
 
 
 @native(EXPAND.backward, EXPAND_AS.backward)
@@ -276,12 +282,12 @@ def _by_copies(row: Row, x: Array) -> tuple[list[int], list[int]]:
     return [n for pair in pairs for n in pair], [n for _, dim in pairs for n in (1, dim)]
 
 
-@native(TILE)
+@native(TILE, integers=True)
 def tile(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     require(x.flags.c_contiguous, out.flags.c_contiguous)
     many, once = _by_copies(row, x)
-    expression(writer, lambda x: x, [out.reshape(many)], [x.reshape(once)])
+    repeat(writer, x.reshape(once), out.reshape(many))
 
 
 @native(TILE.backward)
