@@ -21,9 +21,12 @@ from tests.planning.stage_checkers import check_shapes, check_stages
 from tests.planning.zoo import ZOO, Animal, floats
 from workbench import static
 from workbench.config import override
+from workbench.executors.lowering.meta import MetaArray
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
+from workbench.executors.lowering.tape.flow import loops
 from workbench.executors.lowering.tape.table import has_kernels
+from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.planning import schedule
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenPlan, open_dims, plan_openly
@@ -421,6 +424,43 @@ def test_what_would_run_in_python_for_all_sizes_is_planned_for_each(tried: list[
     exe = _run_lengths(loop, [(3, 5, 8)])
     (binding,) = exe.inspection.bindings
     assert all(program.is_native for program in binding.speculative)
+
+
+def _recurrent(sequences: int | None) -> tuple[Any, Any]:
+    """A network over sequences of any length, and what runs it for so many sequences."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x, n = static.data("x", [None, sequences, 4]), static.data("n", [1], "int64")
+        step = lambda i, h: [i + 1, wb.tanh(h * 0.5 + wb.squeeze(wb.gather(x, i), 0))]  # noqa: E731
+        begin = [wb.full([1], 0, "int64"), wb.mean(x, axis=0)]
+        out = wb.mean(static.nn.while_loop(lambda i, h: i < n, step, begin)[1])
+    return static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope()), out
+
+
+@pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("sequences", [3, None], ids=["length", "both"])
+@pytest.mark.parametrize("has_open_form", [True, False], ids=["open", "known"])
+def test_what_has_run_in_kernels_does_so_in_later_plans(
+    sequences: int | None, has_open_form: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every length as many nodes as of the first one, with the bits of an engine that sees that length only."""
+    operands = loops.settled
+
+    def of_known(writer: Any, values: Any) -> Any:
+        if any(type(writer.context.array(value)) is MetaArray for value in values if value is not None):
+            raise Unsuitable
+        return operands(writer, values)
+
+    if not has_open_form:
+        monkeypatch.setattr(loops, "settled", of_known)
+    exe, out = _recurrent(sequences)
+    for steps in (5, 9, 12, 7, 30, 22) * 2:
+        feed = {"x": floats(steps, 3, 4), "n": np.array([steps], np.int64)}
+        alone, its_out = _recurrent(sequences)
+        assert exe.run([out], feed=feed)[0].tobytes() == alone.run([its_out], feed=feed)[0].tobytes()
+        counts = {len(binding.plan.rows) - len(binding.in_python) for binding in exe.inspection.bindings}
+        assert counts == {len(binding.plan.rows) for binding in alone.inspection.bindings}
+    assert bool(filled_bindings(exe.inspection)) == has_open_form
 
 
 @pytest.mark.usefixtures("tape")

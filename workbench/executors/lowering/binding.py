@@ -15,7 +15,7 @@ from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedRedu
 from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, ScopeWrites
-from workbench.executors.lowering.thread_program import ThreadProgram
+from workbench.executors.lowering.thread_program import ThreadProgram, in_python
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
 from workbench.executors.replicas.one_memory import arrange_replicas
@@ -81,6 +81,11 @@ class Binding:
     def held_bytes(self) -> int:
         """Of that memory, just now."""
         return self.lowering.held_bytes
+
+    @property
+    def in_python(self) -> set[Node]:
+        """The nodes that no kernels run."""
+        return in_python((*self.speculative, *self.commit))
 
     def led(self, programs: Sequence[ThreadProgram]) -> Sequence[ThreadProgram]:
         """Those of the programs of a phase that do all of it without help."""

@@ -21,7 +21,7 @@ from workbench.executors.lowering.open_tape import NUMBERS, MetaValues, OpenLowe
 from workbench.executors.lowering.operands import Call, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.tape.segment import Segment
-from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
+from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram, in_python
 from workbench.executors.planning.open_plan import Filled, OpenPlan
 from workbench.executors.planning.plan import Given, Row
 from workbench.executors.planning.sizes.formulas import Formulas
@@ -75,13 +75,9 @@ class OpenBinding:
         return any(condition.kind == "=" and condition.holds for condition in self.sizes.conditions)
 
     @property
-    def runs_in_kernels(self) -> bool:
-        """Whether all rows do: what has no form for all sizes may have kernels for each of them."""
-        return all(isinstance(unit, Segment) for program in self._all for unit in program.units)
-
-    @property
-    def _all(self) -> Sequence[ThreadProgram]:
-        return [*self._speculative, *self._commit]
+    def in_python(self) -> set[Node]:
+        """The nodes that no kernels run: what has no form for all sizes may have kernels for each of them."""
+        return in_python((*self._speculative, *self._commit))
 
     @property
     def fixed_dims(self) -> set[int]:

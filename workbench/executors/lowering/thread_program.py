@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from workbench.executors.lowering.operands import Call
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.task import Task
+from workbench.graph.ssa import Node
 
 
 class PythonRow(NamedTuple):
@@ -18,6 +20,11 @@ class PythonRow(NamedTuple):
     waits: list[Call]
     calls: list[Call]
     raised: list[Call]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a piece of a tape after all, apart from others so that one can look between them."""
+        return bool(self.calls) and all(isinstance(call, Segment) for call in self.calls)
 
 
 class ThreadProgram:
@@ -56,3 +63,9 @@ class ThreadProgram:
     def failed_row(self) -> Row | None:
         """The row whose call raised in the last run."""
         return self.row_of(self.task.done - 1) if self.task.done and not self.task.complete else None
+
+
+def in_python(programs: Iterable[ThreadProgram]) -> set[Node]:
+    """The nodes whose rows have no native form."""
+    units = [unit for program in programs for unit in program.units]
+    return {unit.row.node for unit in units if isinstance(unit, PythonRow) and not unit.is_native}

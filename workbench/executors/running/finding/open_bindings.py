@@ -156,7 +156,7 @@ class _FeedForm:
                 continue
             if self._declared is not None and binding.is_for_one_shape:  # as many rows as there are columns somewhere
                 dims, binding = dims.without(binding.fixed_dims), None
-        if binding is None or (self._declared is not None and not binding.runs_in_kernels):
+        if binding is None or (self._declared is not None and binding.in_python):
             return None
         return self._fit_of(binding, given)
 

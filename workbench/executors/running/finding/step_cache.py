@@ -31,7 +31,7 @@ from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
 from workbench.framework.values.spec import Shape
 from workbench.graph.settings import Settings
-from workbench.graph.ssa import Graph
+from workbench.graph.ssa import Graph, Node
 from workbench.graph.strategy import BuildStrategy
 from workbench.runtime.collector import collector_paused
 from workbench.runtime.comm.local import LocalCommunicator
@@ -246,10 +246,27 @@ class StepCache:
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
             self._prepare(plan.plan)
             binding = OpenBinding(plan, self._ground(plan.plan, fed))
+            self._require_kernels(plan.plan.graph, binding.in_python)
             self._making = max(self._making, (perf_counter_ns() - start) * 1e-9)
             return binding
 
         return (*form, len(self._program.lr_schedulers), self._workspace.number), specs, make
+
+    def _require_kernels(self, graph: Graph, in_python: set[Node]) -> None:
+        """An open plan is not used where plans for one shape are quicker in every step.
+
+        Args:
+            in_python: the nodes that it has no kernels for.
+
+        Raises:
+            Unsettled: kernels have run some of them.
+        """
+        for kept in self._plans.of(self._number) if in_python else ():
+            known = kept.step.binding if kept.step is not None else None
+            if known is None or known.plan.graph is not graph:
+                continue
+            for node in sorted(in_python - known.in_python, key=str):
+                raise Unsettled(f"op {node.type!r} runs in kernels only where sizes are known")
 
     def _declared(self, given: Given) -> Mapping[str, Shape] | None:
         """The shapes of feeds as they are declared, if more of them is unknown than how many rows there are."""
