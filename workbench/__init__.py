@@ -34,7 +34,7 @@ for _module in ("framework.text.printer", "framework.text.serialize", "graph.pri
     _load_forms(_partial(_import_module, f"workbench.{_module}"))
 del _module
 
-__getattr__, __dir__, __all__ = _lazy("workbench", _TENSOR, _MODULES)
+__getattr__, __dir__ = _lazy("workbench", _TENSOR, _MODULES)
 _framework.__getattr__ = _lazy("workbench.framework", _FRAMEWORK)[0]  # type: ignore[method-assign]
 
 

@@ -2,4 +2,4 @@
 
 from workbench.facade import AMP, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.amp", AMP)
+__getattr__, __dir__ = lazy("workbench.amp", AMP)

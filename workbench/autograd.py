@@ -2,4 +2,4 @@
 
 from workbench.facade import AUTOGRAD, lazy
 
-__getattr__, __dir__, __all__ = lazy(__name__, AUTOGRAD)
+__getattr__, __dir__ = lazy(__name__, AUTOGRAD)

@@ -2,4 +2,4 @@
 
 from workbench.facade import CALLBACKS, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.callbacks", CALLBACKS)
+__getattr__, __dir__ = lazy("workbench.callbacks", CALLBACKS)

@@ -2,4 +2,4 @@
 
 from workbench.facade import DEVICE, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.device", DEVICE)
+__getattr__, __dir__ = lazy("workbench.device", DEVICE)

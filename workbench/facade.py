@@ -1,17 +1,29 @@
 """Which public name comes from which module.
 
 `workbench/__init__.py`, `workbench.static` … load a name's module when it is first used, so that
-`import workbench` stays quick and no name is written twice.
+`import workbench` stays quick and no name is written twice. A file of ops says itself which functions
+it offers, and where:
+
+    OFFERED = {"workbench": "inverse=inv", "workbench.linalg": "det inv"}
+
+This is read from the text of files, for to import them all takes a hundred times as long. Names that
+come from elsewhere are in the tables here.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+from ast import literal_eval
 from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import suggesting
+
+OFFERED = re.compile(r"^OFFERED = (\{[^}]*\})", re.MULTILINE)
 
 # Functions on tensors, Paddle 2.x's `paddle.*`.
 TENSOR = {
@@ -40,47 +52,6 @@ TENSOR = {
         "masked_fill_ multigammaln_ nan_to_num_ polygamma_ renorm_ sinh_ tan_ trunc_"
     ),
     "workbench.dygraph.tensor.making": "is_tensor to_tensor",
-    "workbench.ops.math.arithmetic": (
-        "add divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"
-    ),
-    "workbench.ops.math.cast": "cast",
-    "workbench.ops.math.clip": "clip",
-    "workbench.ops.math.unary": (
-        "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
-        "sqrt square"
-    ),
-    "workbench.ops.math.trigonometry": "acos acosh asin asinh atan atanh cosh expm1 frac sinh tan trunc",
-    "workbench.ops.math.composed": (
-        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit logspace masked_fill nan_to_num rad2deg "
-        "trapezoid"
-    ),
-    "workbench.ops.math.gamma": "digamma erfinv lgamma multigammaln polygamma",
-    "workbench.ops.math.bessel": "i0 i0e i1 i1e",
-    "workbench.ops.math.pairs": "atan2 bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm nextafter",
-    "workbench.ops.math.reductions.cumulative": "cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp",
-    "workbench.ops.math.products.einsum": "einsum",
-    "workbench.ops.math.products.vectors": "cdist cross renorm vander",
-    "workbench.ops.linalg.matrices": "inverse=inv",
-    "workbench.ops.linalg.norms": "norm",
-    "workbench.ops.math.reductions.accumulate": "add_n increment",
-    "workbench.ops.math.reductions.folds": "all any logsumexp prod",
-    "workbench.ops.math.reductions.reduce": "mean sum",
-    "workbench.ops.math.reductions.extreme": "amax amin argmax argmin max min",
-    "workbench.ops.math.compare": (
-        "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
-        "not_equal where"
-    ),
-    "workbench.ops.tensor.assign": "assign",
-    "workbench.ops.tensor.creation": "arange eye full full_like linspace ones ones_like zeros zeros_like",
-    "workbench.ops.tensor.triangles": "tril triu",
-    "workbench.ops.random.choices": "multinomial randint_like",
-    "workbench.ops.random.distributions": ("bernoulli normal rand randint randn randperm standard_normal uniform"),
-    "workbench.ops.nn.activation": "tanh",
-    "workbench.ops.nn.composed_activation": "stanh",
-    "workbench.ops.math.products.contractions": "addmm dist inner kron mv outer tensordot trace",
-    "workbench.ops.math.reductions.statistics": (
-        "allclose count_nonzero equal_all is_empty isclose nanmean nansum std var"
-    ),
     "workbench.builders.param_attr": "ParamAttr",
     "workbench.dygraph.dispatch.parameters": "create_parameter",
     "workbench.dygraph.autograd.gradients": "grad",
@@ -93,29 +64,6 @@ TENSOR = {
     "workbench.notebook.dashboard.page.views": "feeds scopes ssa",
     "workbench.checkpoint.objects": "load save",
     "workbench.hapi.training.layer_model": "Model=LayerModel",
-    "workbench.ops.math.products.matmul": "bmm dot matmul mm",
-    "workbench.ops.tensor.shape": "flatten numel reshape shape squeeze unsqueeze",
-    "workbench.ops.tensor.transpose": "moveaxis t transpose",
-    "workbench.ops.tensor.arranged": (
-        "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
-        "rank rot90 tril_indices triu_indices vsplit"
-    ),
-    "workbench.ops.tensor.join": "chunk concat split stack unbind unstack",
-    "workbench.ops.conv.images.channel_order": "unflatten",
-    "workbench.ops.tensor.tile": "broadcast_shape broadcast_to expand expand_as flip roll tile",
-    "workbench.ops.tensor.slicing": "slice strided_slice",
-    "workbench.ops.index.along_axis": "put_along_axis take_along_axis",
-    "workbench.ops.index.coordinates": "gather_nd scatter_nd_add",
-    "workbench.ops.index.gather": "gather index_add index_select",
-    "workbench.ops.index.scatter": "scatter",
-    "workbench.ops.index.order.sort": "argsort sort topk",
-    "workbench.ops.index.order.buckets": "bucketize histogram searchsorted",
-    "workbench.ops.index.composed.diagonals": "diag_embed diagonal_scatter",
-    "workbench.ops.index.composed.filling": "index_fill index_put multiplex scatter_nd select_scatter shard_index take",
-    "workbench.ops.index.order.order_statistics": (
-        "index_sample kthvalue median mode nanmedian nanquantile quantile repeat_interleave"
-    ),
-    "workbench.ops.index.composed.parts": "as_strided combinations crop tolist unfold=windows",
 }
 
 # Names of Paddle 2.x that are to come, by module, and what to do until then.
@@ -133,48 +81,8 @@ MODULES = [
 ]  # fmt: skip
 
 FUNCTIONAL: dict[str, str] = {  # `workbench.nn.functional`
-    "workbench.ops.nn.activation": (
-        "celu elu gelu log_sigmoid mish selu sigmoid silu softplus softsign swish tanh tanhshrink"
-    ),
-    "workbench.ops.nn.piecewise": "hardsigmoid hardswish hardtanh leaky_relu relu relu6",
-    "workbench.ops.nn.composed_activation": "glu hardshrink maxout prelu rrelu softshrink thresholded_relu",
     "workbench.dygraph.tensor.activations": "elu_ hardtanh_ leaky_relu_ relu_ softmax_ thresholded_relu_",
     "workbench.dygraph.tensor.inplace": "tanh_",
-    "workbench.ops.loss.gumbel": "gumbel_softmax",
-    "workbench.ops.math.products.linear": "bilinear linear",
-    "workbench.ops.loss.attention": "scaled_dot_product_attention",
-    "workbench.ops.loss.softmax": "log_softmax softmax softmax_with_cross_entropy",
-    "workbench.ops.loss.cross_entropy": "cross_entropy nll_loss",
-    "workbench.ops.loss.losses": (
-        "binary_cross_entropy binary_cross_entropy_with_logits kl_div l1_loss mse_loss smooth_l1_loss square_error_cost"
-    ),
-    "workbench.ops.index.label": "label_smooth",
-    "workbench.ops.loss.margins": (
-        "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_label_soft_margin_loss "
-        "multi_margin_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss"
-    ),
-    "workbench.ops.loss.likelihoods": (
-        "dice_loss gaussian_nll_loss log_loss npair_loss poisson_nll_loss sigmoid_focal_loss"
-    ),
-    "workbench.ops.loss.ctc": "ctc_loss",
-    "workbench.ops.math.products.distance": "cosine_similarity normalize pairwise_distance",
-    "workbench.ops.nn.norm": "batch_norm layer_norm",
-    "workbench.ops.nn.group_norm": "group_norm instance_norm local_response_norm",
-    "workbench.ops.index.embedding": "embedding one_hot",
-    "workbench.ops.tensor.sequence": "sequence_mask",
-    "workbench.ops.random.dropout": "dropout dropout2d dropout3d",
-    "workbench.ops.nn.alpha_dropout": "alpha_dropout",
-    "workbench.ops.conv.convolutions.conv": "conv2d conv2d_transpose",
-    "workbench.ops.conv.convolutions.conv1d": "conv1d conv1d_transpose",
-    "workbench.ops.conv.convolutions.conv3d": "conv3d conv3d_transpose",
-    "workbench.ops.conv.pools.pool": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d",
-    "workbench.ops.conv.pools.pool1d": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d",
-    "workbench.ops.conv.pools.pool3d": "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d",
-    "workbench.ops.conv.pools.unpool": "max_unpool1d max_unpool2d max_unpool3d",
-    "workbench.ops.tensor.pad": "pad zeropad2d",
-    "workbench.ops.conv.images.interpolate": "interpolate upsample",
-    "workbench.ops.conv.images.patches": "fold unfold",
-    "workbench.ops.conv.images.channel_order": "channel_shuffle pixel_shuffle pixel_unshuffle",
 }
 
 NN = {  # `workbench.nn`
@@ -243,7 +151,6 @@ STATIC = {
     "workbench.builders.input_spec": "InputSpec",
     "workbench.checkpoint.inference_model": "load_inference_model save_inference_model",
     "workbench.builders.variables": "create_global_var create_parameter",
-    "workbench.ops.loss.metric": "accuracy",
 }
 
 STATIC_NN = {  # `workbench.static.nn`
@@ -294,14 +201,6 @@ CALLBACKS = {  # `workbench.callbacks`
     "workbench.hapi.callbacks.stopping": "EarlyStopping",
 }
 
-LINALG = {  # `workbench.linalg`
-    "workbench.ops.linalg.factors": "cholesky eigh eigvalsh qr svd",
-    "workbench.ops.linalg.lu": "lu lu_unpack",
-    "workbench.ops.linalg.matrices": "det inv matrix_power slogdet",
-    "workbench.ops.linalg.norms": ("cond corrcoef cov householder_product matrix_rank multi_dot norm pca_lowrank pinv"),
-    "workbench.ops.linalg.solving": "cholesky_solve lstsq solve triangular_solve",
-}
-
 DEVICE = {  # `workbench.device`
     "workbench.runtime.devices": "is_compiled_with_cuda",
     "workbench.runtime.current_device": (
@@ -346,44 +245,75 @@ METRIC = {  # `workbench.metric`
     "workbench.metrics.metric": "Metric",
     "workbench.metrics.accuracy": "Accuracy Precision Recall",
     "workbench.metrics.auc": "Auc",
-    "workbench.ops.loss.metric": "accuracy",
 }
 
 
 def names(table: dict[str, str]) -> dict[str, str]:
     """`{public name: module}` from `{module: "name name …"}`; `public=own` where the module calls it otherwise."""
-    return {name.split("=")[0]: module for module, line in table.items() for name in line.split()}
+    return {name: module for name, (module, _) in _homes(table).items()}
+
+
+def _homes(table: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """`{public name: (module, what the module calls it)}`."""
+    pairs = ((module, name.partition("=")) for module, line in table.items() for name in line.split())
+    return {public: (module, own or public) for module, (public, _, own) in pairs}
+
+
+def offered(module: str) -> dict[str, str]:
+    """What files of ops offer in a public module: `{module of the file: "name name …"}`, as in the tables above."""
+    return {file: table[module] for file, table in _offers().items() if module in table}
+
+
+@cache
+def _offers() -> dict[str, dict[str, str]]:
+    """`{module of a file: its OFFERED}`."""
+    root = Path(__file__).parent
+    offers = {}
+    for path in sorted((root / "ops").rglob("*.py")):
+        if said := OFFERED.search(path.read_text(encoding="utf-8")):
+            offers[".".join((root.name, *path.relative_to(root).with_suffix("").parts))] = literal_eval(said[1])
+    return offers
 
 
 def lazy(
     module: str, table: dict[str, str], submodules: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a module whose public names live elsewhere.
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose public names live elsewhere; `__all__` is among its attributes.
 
     Args:
-        module: its name.
+        module: its name. What files of ops offer there is added to its names.
         table: `{module a name comes from: "name name …"}`.
         submodules: sub-modules imported when they are first used.
     """
-    where, own = names(table), dict(n.split("=") for line in table.values() for n in line.split() if "=" in n)
+    tabled, children = _homes(table), frozenset(submodules)
     planned = {name: hint for line, hint in PLANNED.get(module, {}).items() for name in line.split()}
-    children = frozenset(submodules)
-    unknown = suggesting(module, {*where, *children})
+
+    @cache
+    def homes() -> dict[str, tuple[str, str]]:
+        return {**_homes(offered(module)), **tabled}
+
+    def look_up(name: str) -> Any:
+        if name == "__all__":
+            return sorted({*homes(), *children})
+        if home := tabled.get(name):
+            return getattr(importlib.import_module(home[0]), home[1])
+        if name in children:
+            return importlib.import_module(f"{module}.{name}")
+        if name.startswith("_"):
+            return suggesting(module, ())(name)
+        if home := homes().get(name):
+            return getattr(importlib.import_module(home[0]), home[1])
+        if name in planned:
+            raise AttributeError(f"{module}.{name} is not available yet: {planned[name]}")
+        return suggesting(module, {*homes(), *children})(name)
 
     def __getattr__(name: str) -> Any:
-        if name in where:
-            value = getattr(importlib.import_module(where[name]), own.get(name, name))
-        elif name in children:
-            value = importlib.import_module(f"{module}.{name}")
-        elif name in planned:
-            raise AttributeError(f"{module}.{name} is not available yet: {planned[name]}")
-        else:
-            return unknown(name)
+        value = look_up(name)
         setattr(sys.modules[module], name, value)
         return value
 
     def __dir__() -> list[str]:
         special = (name for name in vars(sys.modules[module]) if name.startswith("__"))
-        return sorted({*special, *where, *children})
+        return sorted({*special, *homes(), *children})
 
-    return __getattr__, __dir__, sorted({*where, *children})
+    return __getattr__, __dir__

@@ -2,4 +2,4 @@
 
 from workbench.facade import IO, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.io", IO)
+__getattr__, __dir__ = lazy("workbench.io", IO)

@@ -1,5 +1,5 @@
 """Linear algebra (Paddle 2.x's `paddle.linalg`)."""
 
-from workbench.facade import LINALG, lazy
+from workbench.facade import lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.linalg", LINALG)
+__getattr__, __dir__ = lazy("workbench.linalg", {})

@@ -2,4 +2,4 @@
 
 from workbench.facade import METRIC, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.metric", METRIC)
+__getattr__, __dir__ = lazy("workbench.metric", METRIC)

@@ -2,4 +2,4 @@
 
 from workbench.facade import PROFILER, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.profiler", PROFILER)
+__getattr__, __dir__ = lazy("workbench.profiler", PROFILER)

@@ -2,4 +2,4 @@
 
 from workbench.facade import lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.regularizer", {"workbench.optimizer.regularizer": "L1Decay L2Decay"})
+__getattr__, __dir__ = lazy("workbench.regularizer", {"workbench.optimizer.regularizer": "L1Decay L2Decay"})

@@ -19,9 +19,9 @@ from workbench.framework import names
 from workbench.framework.values.dtype import DType
 
 TABLES = {
-    "": facade.TENSOR,
-    "nn.functional": facade.FUNCTIONAL,
-    "static": facade.STATIC,
+    "": facade.TENSOR | facade.offered("workbench"),
+    "nn.functional": facade.FUNCTIONAL | facade.offered("workbench.nn.functional"),
+    "static": facade.STATIC | facade.offered("workbench.static"),
     "static.nn": facade.STATIC_NN,
     "profiler": facade.PROFILER,
     "io": facade.IO,

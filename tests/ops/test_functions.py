@@ -13,8 +13,7 @@ import workbench as wb
 from workbench.config import override
 from workbench.dygraph.dispatch.mode import dynamic_guard
 from workbench.errors import InvalidArgument, InvalidType
-from workbench.facade import FUNCTIONAL, TENSOR
-from workbench.facade import names as public_names
+from workbench.facade import names, offered
 from workbench.framework.program.guard import program_guard, static_mode
 from workbench.framework.program.program import Program
 from workbench.ops.math import compare
@@ -107,9 +106,9 @@ def test_activation_defaults() -> None:
     sorted(
         {
             (name, module)
-            for table in (TENSOR, FUNCTIONAL)
-            for name, module in public_names(table).items()
-            if module.startswith("workbench.ops.") and module.split(".")[-1] in TOPICS
+            for public in ("workbench", "workbench.nn.functional")
+            for name, module in names(offered(public)).items()
+            if module.split(".")[-1] in TOPICS
         }
     ),
 )

@@ -2,4 +2,4 @@
 
 from workbench.facade import BASE, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.base", BASE, ["dygraph"])
+__getattr__, __dir__ = lazy("workbench.base", BASE, ["dygraph"])

@@ -21,4 +21,4 @@ DISTRIBUTED = {
     "workbench.parallel.cluster.rank_errors": "RankLost",
 }
 
-__getattr__, __dir__, __all__ = lazy("workbench.distributed", DISTRIBUTED, ["launch", "fleet"])
+__getattr__, __dir__ = lazy("workbench.distributed", DISTRIBUTED, ["launch", "fleet"])

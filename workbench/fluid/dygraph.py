@@ -3,4 +3,4 @@
 from workbench.facade import lazy
 from workbench.fluid.tables import DYGRAPH
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid.dygraph", DYGRAPH)
+__getattr__, __dir__ = lazy("workbench.fluid.dygraph", DYGRAPH)

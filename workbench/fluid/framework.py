@@ -3,4 +3,4 @@
 from workbench.facade import lazy
 from workbench.fluid.tables import FRAMEWORK
 
-__getattr__, __dir__, __all__ = lazy("workbench.fluid.framework", FRAMEWORK)
+__getattr__, __dir__ = lazy("workbench.fluid.framework", FRAMEWORK)

@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import LAYERS, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.layers", LAYERS)
+__getattr__, __dir__ = first_names("workbench.fluid.layers", LAYERS)

@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import PARAM_ATTR, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.param_attr", PARAM_ATTR)
+__getattr__, __dir__ = first_names("workbench.fluid.param_attr", PARAM_ATTR)

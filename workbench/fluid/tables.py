@@ -284,13 +284,13 @@ DYGRAPH = {  # `workbench.fluid.dygraph`
 
 def first_names(
     module: str, table: dict[str, str], submodules: Iterable[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """As `facade.lazy`, for a module of 1.x: who uses a name of it is in static mode from then on."""
-    look_up, names, everything = lazy(module, table, submodules)
+    look_up, names = lazy(module, table, submodules)
 
     def __getattr__(name: str) -> Any:
         if not name.startswith("__") and name not in EITHER_MODE:
             static_by_default()
         return look_up(name)
 
-    return __getattr__, names, everything
+    return __getattr__, names

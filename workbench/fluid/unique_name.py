@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import UNIQUE_NAME, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.unique_name", UNIQUE_NAME)
+__getattr__, __dir__ = first_names("workbench.fluid.unique_name", UNIQUE_NAME)

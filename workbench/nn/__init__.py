@@ -2,4 +2,4 @@
 
 from workbench.facade import NN, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.nn", NN, ["functional", "initializer", "loss", "utils"])
+__getattr__, __dir__ = lazy("workbench.nn", NN, ["functional", "initializer", "loss", "utils"])

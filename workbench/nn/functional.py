@@ -2,4 +2,4 @@
 
 from workbench.facade import FUNCTIONAL, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.nn.functional", FUNCTIONAL)
+__getattr__, __dir__ = lazy("workbench.nn.functional", FUNCTIONAL)

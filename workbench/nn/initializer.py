@@ -9,4 +9,4 @@ INITIALIZERS = {
     "workbench.builders.initializers.shaped": "Bilinear=BilinearInitializer Dirac Orthogonal",
 }
 
-__getattr__, __dir__, __all__ = lazy("workbench.nn.initializer", INITIALIZERS)
+__getattr__, __dir__ = lazy("workbench.nn.initializer", INITIALIZERS)

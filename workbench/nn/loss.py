@@ -3,4 +3,4 @@
 from workbench.facade import NN, lazy
 
 _LOSSES = {module: line for module, line in NN.items() if module.endswith(".losses")}
-__getattr__, __dir__, __all__ = lazy("workbench.nn.loss", _LOSSES)
+__getattr__, __dir__ = lazy("workbench.nn.loss", _LOSSES)

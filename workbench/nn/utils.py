@@ -2,4 +2,4 @@
 
 from workbench.facade import NN_UTILS, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.nn.utils", NN_UTILS)
+__getattr__, __dir__ = lazy("workbench.nn.utils", NN_UTILS)

@@ -2,4 +2,4 @@
 
 from workbench.facade import STATIC, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.static", STATIC, ["nn"])
+__getattr__, __dir__ = lazy("workbench.static", STATIC, ["nn"])

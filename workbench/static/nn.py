@@ -2,4 +2,4 @@
 
 from workbench.facade import STATIC_NN, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.static.nn", STATIC_NN)
+__getattr__, __dir__ = lazy("workbench.static.nn", STATIC_NN)

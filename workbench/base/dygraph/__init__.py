@@ -2,4 +2,4 @@
 
 from workbench.facade import BASE_DYGRAPH, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.base.dygraph", BASE_DYGRAPH, ["base"])
+__getattr__, __dir__ = lazy("workbench.base.dygraph", BASE_DYGRAPH, ["base"])

@@ -2,4 +2,4 @@
 
 from workbench.facade import BASE_DYGRAPH, lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.base.dygraph.base", BASE_DYGRAPH)
+__getattr__, __dir__ = lazy("workbench.base.dygraph.base", BASE_DYGRAPH)

@@ -14,4 +14,4 @@ FLEET = {
     "workbench.parallel.roles.user_defined": "UserDefinedRoleMaker",
 }
 
-__getattr__, __dir__, __all__ = lazy("workbench.distributed.fleet", FLEET, ["utils"])
+__getattr__, __dir__ = lazy("workbench.distributed.fleet", FLEET, ["utils"])

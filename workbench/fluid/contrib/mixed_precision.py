@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import MIXED_PRECISION, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.contrib.mixed_precision", MIXED_PRECISION)
+__getattr__, __dir__ = first_names("workbench.fluid.contrib.mixed_precision", MIXED_PRECISION)

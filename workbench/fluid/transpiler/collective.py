@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import TRANSPILER_CLASSES, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.transpiler.collective", TRANSPILER_CLASSES)
+__getattr__, __dir__ = first_names("workbench.fluid.transpiler.collective", TRANSPILER_CLASSES)

@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import DISTRIBUTE_TRANSPILER, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.transpiler.distribute_transpiler", DISTRIBUTE_TRANSPILER)
+__getattr__, __dir__ = first_names("workbench.fluid.transpiler.distribute_transpiler", DISTRIBUTE_TRANSPILER)

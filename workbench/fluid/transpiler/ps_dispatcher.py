@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import DISPATCHERS, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.transpiler.ps_dispatcher", DISPATCHERS)
+__getattr__, __dir__ = first_names("workbench.fluid.transpiler.ps_dispatcher", DISPATCHERS)

@@ -26,7 +26,8 @@ def activation_function(name: str) -> Callable[[Any], Any]:
     Raises:
         InvalidArgument: there is none; the message names the closest one.
     """
-    homes = {own: module for module in (activation, piecewise) for own in module.__all__}
+    offered = {module: module.OFFERED["workbench.nn.functional"] for module in (activation, piecewise)}
+    homes = {own: module for module, line in offered.items() for own in line.split()}
     if name not in homes:
         raise InvalidArgument(f"there is no activation {name!r}.{did_you_mean(name, homes)}")
     return getattr(homes[name], name)

@@ -14,6 +14,8 @@ from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import in_float32
 from workbench.ops.tensor.tile import EXPAND
 
+OFFERED = {"workbench": "put_along_axis take_along_axis"}
+
 
 def _infer_take(x: Spec, index: Spec, axis: int) -> Spec:
     require_index("take_along_axis", index)

@@ -13,6 +13,8 @@ from workbench.ops.index.picking import add_slices, require_dims, require_index,
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded
 
+OFFERED = {"workbench": "gather_nd scatter_nd_add"}
+
 
 def _entry_shape(what: str, x: Spec, index: Spec) -> Shape:
     """The shape of the entries that `index`, [..., k], names in `x`."""

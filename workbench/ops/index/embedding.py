@@ -12,6 +12,8 @@ from workbench.framework.values.rows import Rows, dense
 from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
 from workbench.ops.index_range import require_in_range
 
+OFFERED = {"workbench.nn.functional": "embedding one_hot"}
+
 NO_PADDING = -1
 
 

@@ -13,6 +13,8 @@ from workbench.ops.index.picking import add_slices, as_column, require_dims, req
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded, wide
 
+OFFERED = {"workbench": "gather index_add index_select"}
+
 
 def _gathered_shape(x: Shape, index: Shape, axis: int) -> Shape:
     axis = normalize_axis(axis, len(x))

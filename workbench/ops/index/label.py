@@ -12,6 +12,8 @@ from workbench.ops.index_range import require_in_range
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import length_of
 
+OFFERED = {"workbench.nn.functional": "label_smooth"}
+
 IGNORE_INDEX = -100
 
 

@@ -13,6 +13,8 @@ from workbench.ops.index.picking import add_slices, as_column, require_dims, req
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded
 
+OFFERED = {"workbench": "scatter"}
+
 
 def _infer_scatter(x: Spec, ids: Spec, updates: Spec, overwrite: bool) -> Spec:
     require_index("scatter", ids)

@@ -27,6 +27,8 @@ from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import unsqueeze
 from workbench.ops.tensor.triangles import tril, triu
 
+OFFERED = {"workbench.linalg": "cholesky eigh eigvalsh qr svd"}
+
 
 def _symmetric(xp: Any, x: Any) -> Any:
     return (x + xp.swapaxes(x, -1, -2)) / 2

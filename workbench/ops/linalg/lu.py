@@ -16,6 +16,8 @@ from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.join import concat
 from workbench.ops.tensor.triangles import tril, triu
 
+OFFERED = {"workbench.linalg": "lu lu_unpack"}
+
 
 def _infer_lu(x: Spec) -> tuple[Spec, Spec, Spec]:
     matrix_spec("lu", x)

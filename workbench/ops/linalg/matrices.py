@@ -18,6 +18,8 @@ from workbench.ops.tensor.shape import unsqueeze
 from workbench.ops.tensor.transpose import transpose
 from workbench.ops.tensor.triangles import tril
 
+OFFERED = {"workbench": "inverse=inv", "workbench.linalg": "det inv matrix_power slogdet"}
+
 
 def matrix_spec(what: str, x: Spec) -> Spec:
     """Check that a spec is that of matrices, `[..., m, n]`, of float32 or float64.

@@ -27,6 +27,11 @@ from workbench.ops.tensor.creation import full_like, zeros_like
 from workbench.ops.tensor.shape import flatten, reshape, unsqueeze
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {
+    "workbench": "norm",
+    "workbench.linalg": "cond corrcoef cov householder_product matrix_rank multi_dot norm pca_lowrank pinv",
+}
+
 
 @tensor_method("norm")
 def norm(x: Any, p: Any = "fro", axis: Any = None, keepdim: bool = False, name: str | None = None) -> Any:

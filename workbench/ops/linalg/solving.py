@@ -14,6 +14,8 @@ from workbench.ops.math.products.matmul import matmul
 from workbench.ops.tensor.shape import squeeze, unsqueeze
 from workbench.ops.tensor.triangles import tril, triu
 
+OFFERED = {"workbench.linalg": "cholesky_solve lstsq solve triangular_solve"}
+
 
 def _infer_solve(what: str) -> Any:
     def infer(x: Spec, y: Spec, **attrs: Any) -> Spec:

@@ -18,6 +18,8 @@ from workbench.ops.tensor.assign import constant_of
 from workbench.ops.tensor.shape import length_of
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench.nn.functional": "scaled_dot_product_attention"}
+
 MASKED = -1e9  # what a position that must not be looked at is worth before the softmax
 
 

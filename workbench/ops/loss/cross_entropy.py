@@ -18,6 +18,8 @@ from workbench.ops.math.unary import log
 from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
 from workbench.ops.tensor.transpose import moveaxis
 
+OFFERED = {"workbench.nn.functional": "cross_entropy nll_loss"}
+
 
 def cross_entropy(
     input: Any,

@@ -12,6 +12,8 @@ from workbench.ops.random.distributions import UNIFORM_LIKE
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.transpose import moveaxis
 
+OFFERED = {"workbench.nn.functional": "gumbel_softmax"}
+
 
 def gumbel_softmax(
     x: Tensor, temperature: float = 1.0, hard: bool = False, axis: int = -1, name: str | None = None

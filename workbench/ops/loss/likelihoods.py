@@ -22,6 +22,10 @@ from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import reshape, squeeze, unsqueeze
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {
+    "workbench.nn.functional": "dice_loss gaussian_nll_loss log_loss npair_loss poisson_nll_loss sigmoid_focal_loss",
+}
+
 
 def gaussian_nll_loss(
     input: Any,

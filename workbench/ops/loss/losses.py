@@ -18,6 +18,12 @@ from workbench.ops.pointwise import float_elementwise
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.creation import ones_like
 
+OFFERED = {
+    "workbench.nn.functional": (
+        "binary_cross_entropy binary_cross_entropy_with_logits kl_div l1_loss mse_loss smooth_l1_loss square_error_cost"
+    ),
+}
+
 
 def square_error_cost(input: Any, label: Any) -> Any:
     """(input - label)^2, element by element.

@@ -20,6 +20,13 @@ from workbench.ops.nn.activation import log_sigmoid
 from workbench.ops.nn.piecewise import relu
 from workbench.ops.tensor.shape import length_of, unsqueeze
 
+OFFERED = {
+    "workbench.nn.functional": (
+        "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_label_soft_margin_loss "
+        "multi_margin_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss"
+    ),
+}
+
 TINY = 1e-11  # keeps the length of a zero vector above 0
 
 

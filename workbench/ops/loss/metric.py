@@ -12,6 +12,8 @@ from workbench.framework.values.dtype import float32, int32
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 from workbench.ops.index.order.sort import topk
 
+OFFERED = {"workbench.static": "accuracy", "workbench.metric": "accuracy"}
+
 
 def _infer(out: Spec, indices: Spec, label: Spec, zero_dim: bool) -> tuple[Spec, Spec, Spec]:
     if not label.dtype.is_integer:

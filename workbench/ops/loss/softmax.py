@@ -19,6 +19,8 @@ from workbench.ops.index_range import require_in_range
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import exp
 
+OFFERED = {"workbench.nn.functional": "log_softmax softmax softmax_with_cross_entropy"}
+
 
 def _infer(x: Spec, axis: int) -> Spec:
     require_float("softmax", x)

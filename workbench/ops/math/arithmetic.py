@@ -27,10 +27,7 @@ from workbench.ops.pointwise import (
     require_whole,
 )
 
-__all__ = [
-    "add", "divide", "floor_divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "pow", "remainder",
-    "scale", "subtract",
-]  # fmt: skip
+OFFERED = {"workbench": "add divide floor_divide floor_mod maximum minimum mod multiply pow remainder scale subtract"}
 
 
 # Two operands

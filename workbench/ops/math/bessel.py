@@ -19,6 +19,8 @@ from workbench.ops.math.unary import sign
 from workbench.ops.pointwise import unary
 from workbench.ops.precision import rounded
 
+OFFERED = {"workbench": "i0 i0e i1 i1e"}
+
 NEAR = 8.0  # below: a series in x; from there on one in 1 / x, times 1 / sqrt(x)
 _POINTS, _DEGREE = 4096, 40
 

@@ -8,6 +8,8 @@ from workbench.framework.op.elementwise import elementwise
 from workbench.framework.values.dtype import as_dtype
 from workbench.ops.pointwise import Tensor
 
+OFFERED = {"workbench": "cast"}
+
 
 @elementwise(
     "cast",

@@ -12,6 +12,8 @@ from workbench.ops.math.arithmetic import maximum, minimum
 from workbench.ops.math.compare import logical_and
 from workbench.ops.pointwise import Tensor, number_for, require_whole
 
+OFFERED = {"workbench": "clip"}
+
 
 def _infer_clip(x: Spec, min: float | None, max: float | None) -> Spec:
     require_whole("a bound", x, min, max)

@@ -13,10 +13,12 @@ from workbench.ops.arguments import has_value
 from workbench.ops.pointwise import Tensor, binary
 from workbench.ops.tensor.creation import zeros_like
 
-__all__ = [
-    "equal", "greater_equal", "greater_than", "less_equal", "less_than", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "not_equal", "where",
-]  # fmt: skip
+OFFERED = {
+    "workbench": (
+        "equal greater_equal greater_than less_equal less_than logical_and logical_not logical_or logical_xor "
+        "not_equal where"
+    ),
+}
 
 
 @elementwise("equal", "X, Y -> Out", out_dtype=bool_)

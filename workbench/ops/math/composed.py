@@ -20,6 +20,13 @@ from workbench.ops.tensor.creation import full_like, linspace
 from workbench.ops.tensor.join import concat
 from workbench.ops.tensor.slicing import slice as part_of
 
+OFFERED = {
+    "workbench": (
+        "deg2rad diff fmax fmin heaviside hypot ldexp lerp logaddexp logit logspace masked_fill nan_to_num rad2deg "
+        "trapezoid"
+    ),
+}
+
 
 @tensor_method("lerp")
 def lerp(x: Tensor, y: Tensor, weight: Any, name: str | None = None) -> Any:

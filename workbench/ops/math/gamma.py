@@ -21,6 +21,8 @@ from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor, unary
 from workbench.ops.precision import rounded
 
+OFFERED = {"workbench": "digamma erfinv lgamma multigammaln polygamma"}
+
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)  # B2, B4 …
 FAR = 10.0  # from here on the asymptotic series have all digits
 

@@ -15,6 +15,8 @@ from workbench.framework.values.spec import Spec, broadcast_shapes, require_floa
 from workbench.ops.math.compare import LOGICAL_AND, LOGICAL_NOT, LOGICAL_OR, LOGICAL_XOR, refuse_out
 from workbench.ops.pointwise import Tensor, binary
 
+OFFERED = {"workbench": "atan2 bitwise_and bitwise_not bitwise_or bitwise_xor gcd lcm nextafter"}
+
 
 def _infer_floats(what: str) -> Callable[..., Spec]:
     def infer(x: Spec, y: Spec) -> Spec:

@@ -11,10 +11,12 @@ from workbench.framework.values.dtype import bool_
 from workbench.ops.pointwise import float_elementwise, number_elementwise, unary
 from workbench.ops.tensor.creation import zeros_like
 
-__all__ = [
-    "abs", "ceil", "cos", "erf", "exp", "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
-    "log2", "neg", "reciprocal", "round", "rsqrt", "sign", "sin", "sqrt", "square",
-]  # fmt: skip
+OFFERED = {
+    "workbench": (
+        "abs ceil cos erf exp floor isfinite isinf isnan log log10 log1p log2 neg reciprocal round rsqrt sign sin "
+        "sqrt square"
+    ),
+}
 
 
 # Powers, exponentials and logarithms

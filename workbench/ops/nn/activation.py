@@ -10,10 +10,12 @@ from workbench.ops.math.compare import where
 from workbench.ops.math.unary import abs, erf, exp
 from workbench.ops.pointwise import Tensor, float_elementwise, unary
 
-__all__ = [
-    "celu", "elu", "gelu", "log_sigmoid", "mish", "selu", "sigmoid", "silu", "softplus", "softsign", "swish", "tanh",
-    "tanhshrink",
-]  # fmt: skip
+OFFERED = {
+    "workbench": "tanh",
+    "workbench.nn.functional": (
+        "celu elu gelu log_sigmoid mish selu sigmoid silu softplus softsign swish tanh tanhshrink"
+    ),
+}
 
 SELU_SCALE = 1.0507009873554804934193349852946  # Klambauer et al., "Self-Normalizing Neural Networks", 2017
 SELU_ALPHA = 1.6732632423543772848170429916717

@@ -13,6 +13,8 @@ from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import Spec, require_float
 from workbench.ops.nn.activation import SELU_ALPHA, SELU_SCALE
 
+OFFERED = {"workbench.nn.functional": "alpha_dropout"}
+
 DROPPED = -SELU_ALPHA * SELU_SCALE  # what a dropped element becomes before it is scaled: selu(-infinity)
 
 

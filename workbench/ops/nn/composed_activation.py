@@ -16,6 +16,11 @@ from workbench.ops.random.distributions import UNIFORM_LIKE
 from workbench.ops.tensor.join import split
 from workbench.ops.tensor.shape import reshape
 
+OFFERED = {
+    "workbench": "stanh",
+    "workbench.nn.functional": "glu hardshrink maxout prelu rrelu softshrink thresholded_relu",
+}
+
 
 def hardshrink(x: Tensor, threshold: float = 0.5, name: str | None = None) -> Tensor:
     """x where its absolute value exceeds `threshold`, else 0.

@@ -13,6 +13,8 @@ from workbench.ops.tensor.pad import PAD
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench.nn.functional": "group_norm instance_norm local_response_norm"}
+
 CHANNELS_FIRST = ("NC", "NCL", "NCHW", "NCDHW")
 CHANNELS_LAST = ("NLC", "NHWC", "NDHWC")
 

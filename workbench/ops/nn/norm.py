@@ -22,6 +22,8 @@ from workbench.ops.precision import wide_dtype
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 
+OFFERED = {"workbench.nn.functional": "batch_norm layer_norm"}
+
 LAYOUTS = ("NCHW", "NHWC")
 DATA_FORMATS = {
     "NC": "NCHW", "NCL": "NCHW", "NCHW": "NCHW", "NCDHW": "NCHW",

@@ -8,7 +8,7 @@ from workbench.errors import InvalidArgument
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.pointwise import Tensor, float_elementwise, unary
 
-__all__ = ["hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "relu6"]
+OFFERED = {"workbench.nn.functional": "hardsigmoid hardswish hardtanh leaky_relu relu relu6"}
 
 
 # The rectifier and its kin

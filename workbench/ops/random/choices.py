@@ -18,6 +18,8 @@ from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import log
 from workbench.ops.random.distributions import randint, uniform
 
+OFFERED = {"workbench": "multinomial randint_like"}
+
 
 @tensor_method("multinomial")
 def multinomial(x: Any, num_samples: int = 1, replacement: bool = False, name: str | None = None) -> Any:

@@ -19,10 +19,7 @@ from workbench.ops.arguments import one_int
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.creation import as_shape
 
-__all__ = [
-    "bernoulli", "gaussian", "normal", "rand", "randint", "randn", "randperm", "standard_normal",
-    "uniform",
-]  # fmt: skip
+OFFERED = {"workbench": "bernoulli normal rand randint randn randperm standard_normal uniform"}
 
 KEYS = {"seed": 0, "stream": 0, "startup": 0}
 

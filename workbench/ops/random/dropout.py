@@ -15,6 +15,8 @@ from workbench.framework.values.dtype import uint8
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_float, shape_text
 from workbench.ops.precision import in_float32
 
+OFFERED = {"workbench.nn.functional": "dropout dropout2d dropout3d"}
+
 UPSCALE, DOWNGRADE = "upscale_in_train", "downgrade_in_infer"
 _MODES = {UPSCALE: UPSCALE, "downscale_in_infer": DOWNGRADE, DOWNGRADE: DOWNGRADE}  # 2.x's names, and 1.x's
 

@@ -21,6 +21,13 @@ from workbench.ops.tensor.slicing import strided_slice
 from workbench.ops.tensor.tile import broadcast_shape, expand, flip
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {
+    "workbench": (
+        "atleast_1d atleast_2d atleast_3d broadcast_tensors clone diag diagflat diagonal empty empty_like meshgrid "
+        "rank rot90 tril_indices triu_indices vsplit"
+    ),
+}
+
 
 def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
     """A tensor whose values nobody has chosen (they are zeros). Args and Raises: as for `zeros`.

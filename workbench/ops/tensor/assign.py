@@ -16,6 +16,8 @@ from workbench.framework.values.views import RESHAPED
 from workbench.ops.pointwise import Tensor
 from workbench.ops.tensor.creation import infer_new
 
+OFFERED = {"workbench": "assign"}
+
 
 @op(
     "assign_value",

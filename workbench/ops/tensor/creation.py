@@ -21,7 +21,7 @@ from workbench.framework.values.spec import Shape, Spec
 from workbench.ops.arguments import as_number, has_value, one_int
 from workbench.ops.pointwise import Tensor
 
-__all__ = ["arange", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like"]
+OFFERED = {"workbench": "arange eye full full_like linspace ones ones_like zeros zeros_like"}
 
 
 def as_shape(what: str, shape: Any) -> Shape:

@@ -10,6 +10,8 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec, merge_dim, normalize_axis, require_same_dtype, same_dim
 from workbench.ops.arguments import int_list, one_int
 
+OFFERED = {"workbench": "chunk concat split stack unbind unstack"}
+
 
 def _at(axis: int, item: Any) -> tuple[Any, ...]:
     """An index that takes `item` along `axis` and everything along the others; a view, also of a single number."""

@@ -12,6 +12,8 @@ from workbench.framework.values.spec import Spec, shape_text
 from workbench.ops.arguments import int_list
 from workbench.ops.precision import rounded, wide
 
+OFFERED = {"workbench.nn.functional": "pad zeropad2d"}
+
 CONSTANT, REFLECT, REPLICATE, CIRCULAR = MODES = ("constant", "reflect", "replicate", "circular")
 _NUMPY_MODES: dict[str, Any] = {REFLECT: "reflect", REPLICATE: "edge", CIRCULAR: "wrap"}
 

@@ -8,6 +8,8 @@ from workbench.errors import InvalidArgument
 from workbench.ops.tensor.creation import arange
 from workbench.ops.tensor.shape import unsqueeze
 
+OFFERED = {"workbench.nn.functional": "sequence_mask"}
+
 
 def sequence_mask(x: Any, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None) -> Any:
     """1 at positions below a length, else 0.

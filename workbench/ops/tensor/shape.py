@@ -17,6 +17,8 @@ from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_di
 from workbench.framework.values.views import RESHAPED
 from workbench.ops.arguments import distinct_axes, int_list
 
+OFFERED = {"workbench": "flatten numel reshape shape squeeze unsqueeze"}
+
 
 def resolve_shape(dims: Shape, shape: Any) -> Shape:
     """The shape that `shape` stands for on a tensor of `dims`: 0 copies a dimension, -1 is what is left over.

@@ -16,6 +16,8 @@ from workbench.framework.values.spec import Shape, Spec
 from workbench.framework.values.views import Sliced
 from workbench.ops.arguments import distinct_axes, int_list
 
+OFFERED = {"workbench": "slice strided_slice"}
+
 # Ranges on dimensions
 
 

@@ -15,6 +15,8 @@ from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import RESHAPE, RESHAPE_LIKE, flatten
 from workbench.ops.tensor.transpose import TRANSPOSE
 
+OFFERED = {"workbench": "broadcast_shape broadcast_to expand expand_as flip roll tile"}
+
 # tile
 
 

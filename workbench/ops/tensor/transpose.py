@@ -10,6 +10,8 @@ from workbench.framework.op.infix import Infix, tensor_method
 from workbench.framework.values.views import Transposed
 from workbench.ops.arguments import distinct_axes, int_list
 
+OFFERED = {"workbench": "moveaxis t transpose"}
+
 
 def _order(axis: list[int], rank: int) -> list[int]:
     if len(axis) != rank:

@@ -11,6 +11,8 @@ from workbench.framework.values.spec import Spec
 from workbench.ops.arguments import one_int
 from workbench.ops.pointwise import Tensor
 
+OFFERED = {"workbench": "tril triu"}
+
 
 def _infer_triangle(x: Spec, diagonal: int, lower: bool) -> Spec:
     if len(x.shape) < 2:

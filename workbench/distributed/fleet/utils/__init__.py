@@ -2,4 +2,4 @@
 
 from workbench.facade import lazy
 
-__getattr__, __dir__, __all__ = lazy("workbench.distributed.fleet.utils", {}, ["hybrid_parallel_util"])
+__getattr__, __dir__ = lazy("workbench.distributed.fleet.utils", {}, ["hybrid_parallel_util"])

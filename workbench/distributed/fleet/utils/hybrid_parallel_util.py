@@ -6,4 +6,4 @@ HYBRID_PARALLEL_UTIL = {
     "workbench.parallel.data_parallel.fused": "fused_allreduce_gradients",
 }
 
-__getattr__, __dir__, __all__ = lazy("workbench.distributed.fleet.utils.hybrid_parallel_util", HYBRID_PARALLEL_UTIL)
+__getattr__, __dir__ = lazy("workbench.distributed.fleet.utils.hybrid_parallel_util", HYBRID_PARALLEL_UTIL)

@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import DIST_TRANSPILER, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.incubate.fleet.dist_transpiler", DIST_TRANSPILER)
+__getattr__, __dir__ = first_names("workbench.fluid.incubate.fleet.dist_transpiler", DIST_TRANSPILER)

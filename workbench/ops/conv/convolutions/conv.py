@@ -45,6 +45,8 @@ from workbench.ops.conv.windows import (
 from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import RESHAPE
 
+OFFERED = {"workbench.nn.functional": "conv2d conv2d_transpose"}
+
 _ATTRS: dict[str, Any] = {
     "strides": [1, 1],
     "paddings": [0, 0, 0, 0],

@@ -10,6 +10,8 @@ from workbench.ops.arguments import one_int
 from workbench.ops.conv.convolutions import conv
 from workbench.ops.tensor.shape import squeeze, unsqueeze
 
+OFFERED = {"workbench.nn.functional": "conv1d conv1d_transpose"}
+
 LAYOUTS = {"NCL": "NCHW", "NLC": "NHWC"}
 
 

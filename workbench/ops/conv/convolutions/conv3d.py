@@ -23,6 +23,8 @@ from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench.nn.functional": "conv3d conv3d_transpose"}
+
 
 def _depth_pads(padding: Any, size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
     if isinstance(padding, tuple):

@@ -12,6 +12,8 @@ from workbench.ops.conv.windows import require_image
 from workbench.ops.tensor.shape import RESHAPE, reshape
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench": "unflatten", "workbench.nn.functional": "channel_shuffle pixel_shuffle pixel_unshuffle"}
+
 
 def _image(what: str, x: Any, data_format: str) -> tuple[int, int, int]:
     """(channels, height, width)."""

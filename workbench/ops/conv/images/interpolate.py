@@ -22,6 +22,8 @@ from workbench.ops.math.products.matmul import matmul
 from workbench.ops.tensor.assign import assign, constant_of
 from workbench.ops.tensor.transpose import moveaxis
 
+OFFERED = {"workbench.nn.functional": "interpolate upsample"}
+
 RANKS = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,), "nearest": (3, 4, 5), "area": (3, 4, 5)}
 FORMATS = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 CUBIC = -0.75  # the sharpness Paddle takes, as OpenCV

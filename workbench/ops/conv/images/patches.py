@@ -16,6 +16,8 @@ from workbench.ops.tensor.pad import PAD
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand
 
+OFFERED = {"workbench.nn.functional": "fold unfold"}
+
 
 class Patches(NamedTuple):
     """Where the patches of an image lie.

@@ -36,6 +36,8 @@ from workbench.ops.conv.windows import (
 )
 from workbench.ops.precision import rounded, wide
 
+OFFERED = {"workbench.nn.functional": "adaptive_avg_pool2d adaptive_max_pool2d avg_pool2d max_pool2d"}
+
 _ATTRS: dict[str, Any] = {
     "pooling_type": "max",
     "ksize": [1, 1],

@@ -10,6 +10,8 @@ from workbench.ops.conv.convolutions.conv1d import one, padding_1d
 from workbench.ops.conv.pools import pool
 from workbench.ops.tensor.shape import squeeze, unsqueeze
 
+OFFERED = {"workbench.nn.functional": "adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d"}
+
 HEIGHT = 2
 
 

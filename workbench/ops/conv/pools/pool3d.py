@@ -16,6 +16,8 @@ from workbench.ops.conv.volumes import channels_first, depth_and_plane, from_cha
 from workbench.ops.index.along_axis import take_along_axis
 from workbench.ops.tensor.shape import reshape
 
+OFFERED = {"workbench.nn.functional": "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d"}
+
 Function = Callable[..., Any]
 
 

@@ -13,6 +13,8 @@ from workbench.ops.tensor.creation import full_like
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.tile import expand
 
+OFFERED = {"workbench.nn.functional": "max_unpool1d max_unpool2d max_unpool3d"}
+
 
 def _sizes(what: str, value: Any, count: int) -> list[int]:
     sizes = int_list(what, value if isinstance(value, list | tuple) else [value] * count)

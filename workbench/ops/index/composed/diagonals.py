@@ -16,6 +16,8 @@ from workbench.ops.index.put import PUT_AT
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.creation import full, zeros
 
+OFFERED = {"workbench": "diag_embed diagonal_scatter"}
+
 
 def _places(shape: list[int], offset: int, axis1: int, axis2: int) -> np.ndarray:
     """Where the diagonals' elements are among all, the diagonal last."""

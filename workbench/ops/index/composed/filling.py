@@ -25,6 +25,8 @@ from workbench.ops.tensor.shape import reshape, unsqueeze
 from workbench.ops.tensor.slicing import slice as part_of
 from workbench.ops.tensor.tile import broadcast_to, expand
 
+OFFERED = {"workbench": "index_fill index_put multiplex scatter_nd select_scatter shard_index take"}
+
 _FAR = 2**31 - 1
 
 

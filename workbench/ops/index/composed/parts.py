@@ -20,6 +20,8 @@ from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.slicing import slice as part_of
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench": "as_strided combinations crop tolist unfold=windows"}
+
 
 def crop(x: Any, shape: Any = None, offsets: Any = None, name: str | None = None) -> Any:
     """A block of a tensor.

@@ -11,6 +11,8 @@ from workbench.framework.values.dtype import int32, int64
 from workbench.framework.values.spec import Spec, same_dim, shape_text
 from workbench.ops.arguments import one_int
 
+OFFERED = {"workbench": "bucketize histogram searchsorted"}
+
 
 def _infer_searchsorted(edges: Spec, values: Spec, out_int32: bool, right: bool) -> Spec:
     if not edges.shape:

@@ -25,6 +25,8 @@ from workbench.ops.tensor.shape import reshape, squeeze
 from workbench.ops.tensor.slicing import slice as part_of
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench": "index_sample kthvalue median mode nanmedian nanquantile quantile repeat_interleave"}
+
 
 @tensor_method("kthvalue")
 def kthvalue(

@@ -13,6 +13,8 @@ from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
 from workbench.ops.index.along_axis import PUT_ALONG_AXIS
 
+OFFERED = {"workbench": "argsort sort topk"}
+
 
 def _order(xp: Any, x: Any, axis: int, descending: bool) -> Any:
     """Positions in sorted order; equal entries keep theirs, NaN counts as the largest."""

@@ -17,6 +17,8 @@ from workbench.ops.tensor.arranged import diagonal
 from workbench.ops.tensor.shape import flatten, reshape
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench": "addmm dist inner kron mv outer tensordot trace"}
+
 
 @tensor_method("addmm")
 def addmm(input: Tensor, x: Tensor, y: Tensor, beta: float = 1.0, alpha: float = 1.0, name: str | None = None) -> Any:

@@ -11,6 +11,8 @@ from workbench.ops.math.reductions.extreme import min as reduce_min
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.math.unary import abs, sign, sqrt
 
+OFFERED = {"workbench.nn.functional": "cosine_similarity normalize pairwise_distance"}
+
 
 def length(x: Any, p: float, axis: Any, keepdim: bool = False, name: str | None = None) -> Any:
     """The p-norm along `axis`: (sum |x|^p)^(1/p); for p = 0 how many entries are not 0, for inf the largest."""

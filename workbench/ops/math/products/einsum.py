@@ -13,6 +13,8 @@ from workbench.ops.tensor.arranged import diagonal
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench": "einsum"}
+
 DOTS = "..."
 
 

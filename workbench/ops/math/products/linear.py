@@ -12,6 +12,8 @@ from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.tensor.shape import reshape
 from workbench.ops.tensor.transpose import transpose
 
+OFFERED = {"workbench.nn.functional": "bilinear linear"}
+
 
 def linear(x: Any, weight: Any, bias: Any = None, name: str | None = None) -> Any:
     """`x @ weight + bias`.

@@ -19,6 +19,8 @@ from workbench.framework.values.sums import add_up
 from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.shape import FLATTEN, RESHAPE_LIKE, UNSQUEEZE
 
+OFFERED = {"workbench": "bmm dot matmul mm"}
+
 
 def _require_numbers(what: str, *specs: Spec) -> None:
     require_same_dtype(what, *specs)

@@ -16,6 +16,8 @@ from workbench.ops.tensor.join import stack
 from workbench.ops.tensor.shape import unsqueeze
 from workbench.ops.tensor.tile import flip, roll
 
+OFFERED = {"workbench": "cdist cross renorm vander"}
+
 FIRST_OF_SIZE_3 = 9  # Paddle's default of `cross`
 
 

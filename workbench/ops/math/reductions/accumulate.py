@@ -24,7 +24,7 @@ from workbench.framework.values.spec import (
 from workbench.ops.pointwise import Tensor, number_for, require_whole
 from workbench.ops.precision import rounded, wide
 
-__all__ = ["add_n", "increment"]
+OFFERED = {"workbench": "add_n increment"}
 
 
 def _infer_sum(xs: list[Spec]) -> Spec:

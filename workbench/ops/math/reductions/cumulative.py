@@ -21,6 +21,8 @@ from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import flatten
 
+OFFERED = {"workbench": "cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp"}
+
 AXIS = {"axis": -1}
 
 

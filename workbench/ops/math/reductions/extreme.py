@@ -25,7 +25,7 @@ from workbench.ops.math.reductions.reduce import (
 )
 from workbench.ops.pointwise import Tensor
 
-__all__ = ["amax", "amin", "argmax", "argmin", "max", "min"]
+OFFERED = {"workbench": "amax amin argmax argmin max min"}
 
 
 def _infer_extreme(what: str) -> Callable[..., Spec]:

@@ -26,6 +26,8 @@ from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
 
+OFFERED = {"workbench": "all any logsumexp prod"}
+
 # Products
 
 

@@ -22,7 +22,7 @@ from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.pointwise import Tensor
 from workbench.ops.precision import rounded, wide
 
-__all__ = ["mean", "sum"]
+OFFERED = {"workbench": "mean sum"}
 
 ATTRS = {"dim": (), "keep_dim": False, "reduce_all": False, "zero_dim": False}
 

@@ -2,4 +2,4 @@
 
 from workbench.fluid.tables import ROLE_MAKER, first_names
 
-__getattr__, __dir__, __all__ = first_names("workbench.fluid.incubate.fleet.base.role_maker", ROLE_MAKER)
+__getattr__, __dir__ = first_names("workbench.fluid.incubate.fleet.base.role_maker", ROLE_MAKER)

@@ -2,6 +2,4 @@
 
 from workbench.fluid.tables import first_names
 
-__getattr__, __dir__, __all__ = first_names(
-    "workbench.fluid.incubate.fleet.parameter_server", {}, ["distribute_transpiler"]
-)
+__getattr__, __dir__ = first_names("workbench.fluid.incubate.fleet.parameter_server", {}, ["distribute_transpiler"])
