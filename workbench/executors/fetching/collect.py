@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.errors import PreconditionNotMet
+from workbench.errors import InvalidArgument, PreconditionNotMet
+from workbench.executors.fetching.fetch import KEPT_FOR_GRADIENT
 from workbench.executors.fetching.merge import Merger, merge
 from workbench.executors.lowering.binding import Binding
+from workbench.framework.values.spec import STACK
 from workbench.graph.ssa import Value
 from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import Call
@@ -100,6 +102,8 @@ class _Fetch:
         content = self._known(value)
         if content is None:
             content = self.binding.values.cell(value).value
+        if content is None and value.spec.kind == STACK:
+            raise InvalidArgument(KEPT_FOR_GRADIENT)  # kernels keep it in memory of their own
         if content is None:
             raise PreconditionNotMet(
                 f"fetch {self.name!r}: nothing gave the variable a value on {self.places[value.place]}"

@@ -72,6 +72,9 @@ def _exchanged(given: Any) -> str:
     return "; feed and fetch_list look exchanged: pass them by name" if isinstance(given, Mapping) else ""
 
 
+KEPT_FOR_GRADIENT = "what a branch or loop keeps for its gradient cannot be fetched"
+
+
 def fetchable(value: Any) -> np.ndarray:
     """A value as an array, not copied; a sparse gradient becomes dense.
 
@@ -79,7 +82,7 @@ def fetchable(value: Any) -> np.ndarray:
         InvalidArgument: what a branch or loop keeps for its gradient.
     """
     if isinstance(value, Stack):
-        raise InvalidArgument("what a branch or loop keeps for its gradient cannot be fetched")
+        raise InvalidArgument(KEPT_FOR_GRADIENT)
     return dense(np, value)
 
 
