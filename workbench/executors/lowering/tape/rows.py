@@ -91,9 +91,10 @@ def _write(
 
 def _dtype(outs: Arrays, ins: Arrays) -> np.dtype[Any]:
     """That of the elements, which kernels compute in."""
-    dtype = next(a.dtype for a in (*ins, *outs) if a is not None and a.dtype != INTEGER)
-    require(dtype in FLOATS)
-    return dtype
+    dtypes = [a.dtype for a in (*ins, *outs) if a is not None and a.dtype != INTEGER]
+    require(bool(dtypes))  # whole numbers alone are left to NumPy
+    require(dtypes[0] in FLOATS)
+    return dtypes[0]
 
 
 def _place(shape: Sequence[Any], axes: Sequence[int]) -> Place | None:
