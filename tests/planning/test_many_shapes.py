@@ -76,6 +76,15 @@ def test_a_shape_that_comes_again_makes_nothing_anew(order: Sequence[int], work:
 
 
 @pytest.mark.usefixtures("tape")
+def test_the_first_shape_stays_bound_when_longer_ones_come() -> None:
+    model, exe = started("sequences")
+    visit(model, exe, [30])
+    (first,) = exe.inspection.bindings
+    visit(model, exe, [45, 60, 30])
+    assert exe.inspection.bindings[-1] is first
+
+
+@pytest.mark.usefixtures("tape")
 def test_a_program_of_which_only_the_number_of_rows_is_unknown_has_a_plan_of_its_own(work: Counter[str]) -> None:
     model, exe = started("classifier")
     for _ in range(5):

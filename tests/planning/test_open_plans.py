@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.parallel.memory.plan_checker import check_plan
-from tests.parallel.models import Model
+from tests.parallel.models import Model, build
 from tests.parallel.programs import strategies
 from tests.planning.stage_checkers import check_shapes, check_stages
 from tests.planning.zoo import ZOO, Animal, floats
@@ -426,13 +426,36 @@ def test_what_would_run_in_python_for_all_sizes_is_planned_for_each(tried: list[
     assert all(program.is_native for program in binding.speculative)
 
 
+PARTS = [slice(0, 1), slice(1, None), slice(None, -1), slice(-3, None), slice(None, None, 2), slice(-2, None, -1)]
+
+
+@pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("part", PARTS, ids=str)
+def test_one_open_plan_takes_parts_of_all_lengths(part: slice, tried: list[OpenPlan]) -> None:
+    def body() -> Any:
+        w = static.create_parameter([8], "float32")
+        return wb.mean((static.data("x", [None, None, 8]) * w)[:, part] ** 2)
+
+    model = build(body, wb.optimizer.SGD(0.5)).start()
+    exe, name = model.parallel(1), model.main.all_parameters()[0].name
+    for length in (6, 9, 4, 13, 9):
+        x, w = floats(3, length, 8), model.values()[name].astype(np.float64)
+        (loss,) = exe.run([model.loss], feed={"x": x})
+        taken = x.astype(np.float64)[:, part]
+        np.testing.assert_allclose(loss, ((taken * w) ** 2).mean(), rtol=1e-5)
+        slope = (2 * taken**2 * w).sum((0, 1)) / taken.size
+        np.testing.assert_allclose(model.values()[name], w - 0.5 * slope, rtol=1e-5, atol=1e-7)
+    is_whole = part.step != 2  # else even lengths lie in memory as no others do
+    assert filled_bindings(exe.inspection) == 4 and (len(tried) == 1) == is_whole
+
+
 def _recurrent(sequences: int | None) -> tuple[Any, Any]:
     """A network over sequences of any length, and what runs it for so many sequences."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x, n = static.data("x", [None, sequences, 4]), static.data("n", [1], "int64")
         step = lambda i, h: [i + 1, wb.tanh(h * 0.5 + wb.squeeze(wb.gather(x, i), 0))]  # noqa: E731
-        begin = [wb.full([1], 0, "int64"), wb.mean(x, axis=0)]
+        begin = [wb.full([1], 0, "int64"), wb.zeros_like(x[0])]
         out = wb.mean(static.nn.while_loop(lambda i, h: i < n, step, begin)[1])
     return static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope()), out
 

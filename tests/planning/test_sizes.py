@@ -17,6 +17,7 @@ from workbench.executors.planning.sizes.formulas import Conditions, Decisions, F
 from workbench.executors.planning.sizes.polynomials import lower_bound
 from workbench.executors.planning.sizes.size import Size, Sizes, example_of, is_at_least, overlap
 from workbench.executors.planning.sizes.unknowns import Equal, Turn, Unknown, Unsettled
+from workbench.framework.values.views import range_of
 
 Program = Callable[[Any], list[Any]]
 DIMS = st.tuples(st.integers(2, 90), st.integers(2, 90))
@@ -93,6 +94,31 @@ def test_what_is_decided_for_all_sizes_is_right_for_all(dims: tuple[int, int], a
     if not sizes.conditions:
         x, y = dims
         assert (x * y + a * x + b * y + c < 0) == less
+
+
+BOUNDS = st.one_of(st.none(), st.integers(-95, 95), st.just((1 << 31) - 1))
+STEPS = st.sampled_from([None, 1, 2, 5, -1, -3])
+
+
+@given(st.builds(slice, BOUNDS, BOUNDS, STEPS), st.integers(2, 90), st.integers(2, 90))
+def test_slices_take_of_open_sizes_what_python_takes(part: slice, example: int, other: int) -> None:
+    sizes = Sizes()
+    numbers = range_of(part, sizes.unknown(example))
+    conditions = Conditions(sizes)
+    for size in (example, other):
+        unknowns = conditions.complete({0: size})
+        if hold(conditions, unknowns):
+            taken = range(size)[part]
+            start, length, step = (at(number, unknowns) for number in numbers)
+            assert (length, step) == (len(taken), taken.step) and (start == taken.start or not taken)
+        assert size != example or hold(conditions, unknowns)
+
+
+@pytest.mark.parametrize("part", [slice(0, 1), slice(-1, None), slice(1, None), slice(None, -1), slice(None, None, -1)])
+def test_slices_that_take_the_same_of_all_sizes_need_nothing_noted(part: slice) -> None:
+    sizes = Sizes()
+    range_of(part, sizes.unknown(7))
+    assert sizes.conditions == [] and sizes.had_to_be_known == []
 
 
 def test_products_and_quotients_that_come_out_even_need_nothing_noted() -> None:

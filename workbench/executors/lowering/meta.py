@@ -16,7 +16,7 @@ import numpy as np
 from workbench.executors.planning.sizes.size import Sizes, overlap
 from workbench.executors.planning.sizes.unknowns import Number, Turn, Unsettled
 from workbench.framework.values.spec import Shape
-from workbench.framework.values.views import RESHAPED, Strided, row_major
+from workbench.framework.values.views import RESHAPED, Strided, range_of, row_major
 from workbench.runtime.native.tape import Pointer
 
 
@@ -138,7 +138,7 @@ class MetaArray:
             size, stride = self.shape[axis], self.strides[axis]
             axis += 1
             if isinstance(entry, slice):
-                start, length, step = _range(entry, size)
+                start, length, step = range_of(entry, size)
                 address, shape, strides = address + start * stride, [*shape, length], [*strides, stride * step]
             else:
                 address += (entry if entry >= 0 else size + entry) * stride
@@ -162,16 +162,6 @@ class MetaArray:
 
     def __repr__(self) -> str:
         return f"MetaArray({self.shape}, {self.dtype}, strides={self.strides})"
-
-
-def _range(entry: slice, size: Number) -> tuple[Number, Number, int]:
-    """First index, how many, and step."""
-    if entry.step not in (None, 1):
-        raise Unsettled("a slice with steps")
-    ends = [0 if entry.start is None else entry.start, size if entry.stop is None else entry.stop]
-    start, stop = (end if end >= 0 else size + end for end in ends)
-    start, stop = (end if end <= size else size for end in (start, stop))
-    return start, (stop - start if stop > start else 0), 1
 
 
 def _may_share_memory(a: Any, b: Any) -> bool:

@@ -55,6 +55,21 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def range_of(part: slice, size: int) -> tuple[int, int, int]:
+    """The first index that a slice of so many elements takes, how many it takes, and in what steps.
+
+    As Python's `range(size)[part]`, also of a size that is open when a plan is made.
+    """
+    step = 1 if part.step is None else part.step
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    start, stop = (
+        default if bound is None else max(min(bound if bound >= 0 else bound + size, high), low)
+        for bound, default in zip((part.start, part.stop), (low, high) if step > 0 else (high, low), strict=True)
+    )
+    length = stop - start if step > 0 else start - stop
+    return start, (length + abs(step) - 1) // abs(step) if length > 0 else 0, step
+
+
 class _Reshaped:
     keeps_order = True
 
@@ -133,8 +148,7 @@ class Sliced:
     def __call__(self, source: Strided, shape: Shape, attrs: Mapping[str, Any]) -> Strided | None:
         offset, dims, strides = source.offset, list(source.shape), list(source.strides)
         for axis, bounds in self._ranges(source.shape, **attrs).items():
-            part = range(*slice(*bounds).indices(dims[axis]))
-            dims[axis] = len(part)
-            if part:
-                offset, strides[axis] = offset + part.start * strides[axis], part.step * strides[axis]
+            start, dims[axis], step = range_of(slice(*bounds), dims[axis])
+            if dims[axis]:
+                offset, strides[axis] = offset + start * strides[axis], step * strides[axis]
         return RESHAPED(Strided(offset, tuple(dims), tuple(strides), source.itemsize), shape, attrs)

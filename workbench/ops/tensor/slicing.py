@@ -13,7 +13,7 @@ from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec
-from workbench.framework.values.views import Sliced
+from workbench.framework.values.views import Sliced, range_of
 from workbench.ops.arguments import distinct_axes, int_list
 
 OFFERED = {"workbench": "slice strided_slice"}
@@ -38,19 +38,13 @@ def _ranges(
     return {a: (s, e, k) for a, s, e, k in zip(where, starts, ends, strides, strict=True)}
 
 
-def _sliced_dim(dim: int, start: int, stop: int, stride: int) -> int:
-    if dim >= 0:
-        return len(range(*builtins.slice(start, stop, stride).indices(dim)))
-    return -1
-
-
 def _sliced(dims: Shape, ranges: Any, decrease: Sequence[int], zero_dim: bool) -> Shape:
     """The shape of a slice; without `zero_dim` one that loses every dimension keeps one of size 1, as in Paddle 2.0
     to 2.4."""
     gone = distinct_axes(decrease, len(dims), "decrease_axis")
     out = []
     for axis, dim in enumerate(dims):
-        size = _sliced_dim(dim, *ranges[axis]) if axis in ranges else dim
+        size = range_of(builtins.slice(*ranges[axis]), dim)[1] if axis in ranges and dim >= 0 else dim
         if axis not in gone:
             out.append(size)
         elif size not in (1, -1):

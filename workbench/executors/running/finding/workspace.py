@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from workbench.errors import Unavailable
 from workbench.executors.failures import no_memory
 from workbench.executors.lowering.operands import Scratch
+from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.finding.plan_cache import PlanCache
 from workbench.executors.workers.pool import WorkerPool
@@ -57,10 +58,12 @@ class Workspace:
         return self.arenas
 
     def _larger(self, plan: Plan, place: int, nbytes: int, there: int) -> DeviceMemory:
-        """An arena for a plan that needs more than the last one had, with room for larger ones still.
+        """An arena for a plan that needs more than the last one had, with room for larger ones if more will come.
 
         A new arena means that everything is bound anew, so there had better be few. What nobody writes takes no memory.
         """
+        if type(plan) is FilledPlan:  # of the first shape: others will come
+            there = max(there, nbytes)
         for times in _AHEAD if there > 0 and self._devices[place].grows_by_use else ():
             try:
                 return self._devices[place].allocate(max(nbytes, times * there))
