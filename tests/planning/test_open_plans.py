@@ -413,6 +413,23 @@ def test_as_many_rows_as_columns_somewhere_leave_lengths_open(tried: list[OpenPl
 
 
 @pytest.mark.usefixtures("tape")
+@pytest.mark.parametrize("width", [16, 17])
+def test_half_a_length_that_is_as_many_as_something_else_is_planned_for_itself(
+    width: int, tried: list[OpenPlan]
+) -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 2, None])
+        out = wb.mean(wb.nn.functional.max_pool1d(x, 2) * wb.ones([8]))
+    exe = static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope())
+    for rows in (3, 4):
+        x = floats(rows, 2, width)
+        (result,) = exe.run([out], feed={"x": x})
+        np.testing.assert_allclose(result, x[..., :16].reshape(rows, 2, 8, 2).max(-1).mean(dtype=np.float64), 1e-5)
+    assert [len(plan.dims.groups) for plan in tried] == [2, 1]  # the rows are open
+
+
+@pytest.mark.usefixtures("tape")
 def test_what_would_run_in_python_for_all_sizes_is_planned_for_each(tried: list[OpenPlan]) -> None:
     """A loop whose body has kernels for the sizes of one shape."""
 

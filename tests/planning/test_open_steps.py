@@ -115,8 +115,6 @@ class Fills(NamedTuple):
 class OpenFor:
     """In the place of an open binding: right for as many shapes as it is told, and the quickest for some of these."""
 
-    is_for_one_shape = False
-
     def __init__(self, shapes: int, quickest: int = 1 << 30) -> None:
         self.left, self.current, self.quickest = shapes, True, quickest
 

@@ -25,7 +25,7 @@ from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram
 from workbench.executors.planning.open_plan import Filled, OpenPlan
 from workbench.executors.planning.plan import Given, Row
 from workbench.executors.planning.sizes.formulas import Formulas
-from workbench.executors.planning.sizes.size import Sizes, number_of
+from workbench.executors.planning.sizes.size import number_of
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.graph.ssa import Node
 from workbench.runtime.device import DeviceMemory
@@ -40,11 +40,12 @@ class OpenBinding:
         ground: what it is bound to.
 
     Raises:
-        Unsettled: something has to be known.
+        Unsettled: something has to be known. Fixed: some dimensions have to be what they are.
     """
 
     def __init__(self, plan: OpenPlan, ground: Ground) -> None:
         form, self._plan, self._ground = plan.plan, plan, ground
+        plan.sizes.require_open()
         arenas: Any = {place: MetaMemory() for place in range(form.graph.devices)}
         values = MetaValues(form, arenas, ground.reductions, ground.reads.arrays, {})
         lowering = ground.lowering(form, values, {}, OpenLowering)
@@ -55,6 +56,7 @@ class OpenBinding:
         self._commit = lowering.programs(form.commit, with_waits=False, apart=self._apart)
         self._writes = ground.writes(form, values)
         self._storage = ground.storage(self._writes)
+        plan.sizes.require_open()
         ends = {thread: list(dict.fromkeys(scratch.ends)) for thread, scratch in lowering.scratches.items()}
         plan.close([end for own in ends.values() for end in own])
         self._scratch_ends = {thread: len(own) for thread, own in ends.items()}
@@ -65,26 +67,9 @@ class OpenBinding:
         self._places = [(unknown, pieces[piece].place) for unknown, piece in plan.addresses.items()]
 
     @property
-    def sizes(self) -> Sizes:
-        """What is open."""
-        return self._plan.sizes
-
-    @property
-    def is_for_one_shape(self) -> bool:
-        """Whether some number has to be equal to another."""
-        return any(condition.kind == "=" and condition.holds for condition in self.sizes.conditions)
-
-    @property
     def in_python(self) -> set[Node]:
         """The nodes that no kernels run: what has no form for all sizes may have kernels for each of them."""
         return in_python((*self._speculative, *self._commit))
-
-    @property
-    def fixed_dims(self) -> set[int]:
-        """The open dimensions that have to be as they are, or as others are, by number."""
-        unknowns = self.sizes.unknowns
-        equal = [c.number for c in self.sizes.conditions if c.kind == "=" and c.holds]
-        return {n for number in equal for term in number.terms for n in term if unknowns[n].comes_from_outside}
 
     def is_current(self) -> bool:
         """Whether the scopes still hold the storage this is bound to."""

@@ -9,7 +9,7 @@ is as right, and computes the same bits, but `Filled.wanting` says that another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from workbench.executors.planning.memory.storage import StoragePiece
 from workbench.executors.planning.plan import Given, MemoryOptions, Plan, make_plan
 from workbench.executors.planning.plan_form import PlanForm
 from workbench.executors.planning.sizes.size import Sizes
-from workbench.executors.planning.sizes.unknowns import LEAST, Number, Turn, Unsettled
+from workbench.executors.planning.sizes.unknowns import LEAST, Equal, Fixed, Number, Turn, Unsettled
 from workbench.framework.values.spec import Shape
 from workbench.graph.ssa import Graph
 
@@ -53,16 +53,15 @@ class OpenDims(NamedTuple):
         same = all(given[key][1:] == spec[1:] for key, spec in self.given.items())
         return sizes if same and rest == wanted else None
 
-    def merged(self, first: int, second: int) -> OpenDims:
-        """The same where two unknowns are one."""
+    def narrowed(self, reason: Equal | Fixed) -> OpenDims | None:
+        """The same where two unknowns are one, or some are as in the example; None if nothing is left open."""
         groups = list(self.groups)
-        groups[first] = (*groups[first], *groups.pop(second))
-        return OpenDims(tuple(groups), self.given)
-
-    def without(self, numbers: Collection[int]) -> OpenDims | None:
-        """The same where some unknowns are as in the example; None if nothing is left open."""
-        groups = tuple(group for number, group in enumerate(self.groups) if number not in numbers)
-        return OpenDims(groups, self.given) if groups else None
+        if isinstance(reason, Equal):
+            first, second = reason.unknowns
+            groups[first] = (*groups[first], *groups.pop(second))
+        else:
+            groups = [group for number, group in enumerate(groups) if number not in reason.unknowns]
+        return OpenDims(tuple(groups), self.given) if groups else None
 
 
 def declared_dims(given: Given, declared: Mapping[str, Shape]) -> OpenDims | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.planning.sizes.polynomials import Polynomial, difference, divided, lower_bound, product, total
-from workbench.executors.planning.sizes.unknowns import LEAST, Equal, Number, Term, Turn, Unknown, Unsettled
+from workbench.executors.planning.sizes.unknowns import LEAST, Equal, Fixed, Number, Term, Turn, Unknown, Unsettled
 
 
 class Condition(NamedTuple):
@@ -123,6 +123,26 @@ class Sizes:
             len(self.unknowns), len(self._derived), len(self._conditions), len(self._preferences),
             len(self.had_to_be_known),
         )  # fmt: skip
+
+    def require_open(self) -> None:
+        """What was decided leaves all dimensions open.
+
+        Raises:
+            Fixed: some number has to be equal to another.
+        """
+        numbers = [condition.number for condition in self.conditions if condition.kind == "=" and condition.holds]
+        dims = frozenset[int]().union(*map(self._dims_in, numbers))
+        if numbers:
+            raise Fixed(dims) if dims else Unsettled(f"{numbers[0].formula} has to be 0")
+
+    def _dims_in(self, number: Number) -> frozenset[int]:
+        """The dimensions of feeds that a number depends on, if only by way of quotients."""
+        if type(number) is not Size:
+            return frozenset()
+        unknowns = {n: self.unknowns[n] for term in number.terms for n in term}
+        parts = [part for unknown in unknowns.values() for part in (*(unknown.quotient or ()), unknown.negative)]
+        dims = {n for n, unknown in unknowns.items() if unknown.comes_from_outside}
+        return frozenset(dims).union(*map(self._dims_in, parts))
 
     def go_back(self, decided: Decided) -> None:
         """What was decided since then is not so: nothing has been made of it."""

@@ -25,6 +25,18 @@ class Equal(Unsettled):
         self.unknowns = first, second
 
 
+class Fixed(Unsettled):
+    """Dimensions that were thought to be open have to be as they are in the example, or to be what others are.
+
+    Attributes:
+        unknowns: which ones, by number.
+    """
+
+    def __init__(self, unknowns: frozenset[int]) -> None:
+        super().__init__(f"{', '.join(f'n{n}' for n in sorted(unknowns))} have to be as in the example")
+        self.unknowns = unknowns
+
+
 class Turn(NamedTuple):
     """When a piece of memory is needed. Pieces that take turns in one room may lie in the same bytes.
 

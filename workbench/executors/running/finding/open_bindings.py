@@ -15,7 +15,7 @@ from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import Filled, OpenDims, declared_dims, open_dims
 from workbench.executors.planning.plan import Given
-from workbench.executors.planning.sizes.unknowns import Equal, Unsettled
+from workbench.executors.planning.sizes.unknowns import Equal, Fixed, Unsettled
 from workbench.framework.values.spec import Shape
 
 _APART = 2  # shapes that are planned each for itself
@@ -147,21 +147,18 @@ class _FeedForm:
                 reason = _reason_in(error)
                 if reason is None:
                     raise
-                if type(reason) is Equal and self._declared is None:
-                    return None  # they are equal in this shape, and were not in another one
-                if type(reason) is not Equal:
+                if not isinstance(reason, Equal | Fixed):
                     self.refusal = str(reason)
                     return None
-                dims = dims.merged(*reason.unknowns)
-                continue
-            if self._declared is not None and binding.is_for_one_shape:  # as many rows as there are columns somewhere
-                dims, binding = dims.without(binding.fixed_dims), None
+                if self._declared is None:
+                    return None  # they are equal in this shape, and were not in another one
+                dims = dims.narrowed(reason)
         if binding is None or (self._declared is not None and binding.in_python):
             return None
         return self._fit_of(binding, given)
 
     def _fit_of(self, binding: OpenBinding, given: Given) -> Fit | None:
-        filled = None if binding.is_for_one_shape else binding.try_fill(given)
+        filled = binding.try_fill(given)
         if filled is None:
             return None
         self._open.insert(0, binding)
