@@ -79,7 +79,7 @@ def row_op(
         soft_labels: the attribute under which labels are no integers but numbers for every element.
         grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; without it the backward
             op runs the rule `grad`.
-        grad_needs: the gradients of outputs that `grad_body` cannot do without; others have to be absent for it.
+        grad_needs: of several outputs, those without whose gradients `grad_body` cannot do; others have to be absent.
         row_shape: see `RowProgram`. check, require: see `numpy_form`.
         around: makes the op's `forward` of the NumPy form: for what is no matter of rows, such as other dtypes.
         record: any further field of `op`.
@@ -134,7 +134,8 @@ def row_op(
 
     def _slots_of_backward(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> tuple[Any, list[Slot]]:
         saved, no_grad = _names(record.get("saved", "")), _names(record.get("no_grad", ""))
-        needed = {grad_slot(name) for name in _names(grad_needs)}
+        only = outputs[0].name if len(outputs) == 1 else ""  # no gradient is asked for without that of the one output
+        needed = {grad_slot(name) for name in _names(grad_needs or only)}
         gradients = [
             (
                 Slot(grad_slot(s.name)),

@@ -47,7 +47,6 @@ def _softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     infer=_infer,
     grad=_softmax_rule,
     grad_body=_softmax_back,
-    grad_needs="Out",
     saved="Out",
     shape_only="X",
 )
@@ -91,7 +90,6 @@ def _log_softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     infer=_infer,
     grad=lambda g, y, x, axis: g - exp(y) * reduce_sum(g, axis=axis, keepdim=True),
     grad_body=_log_softmax_back,
-    grad_needs="Out",
     saved="Out",
     shape_only="X",
 )

@@ -61,7 +61,6 @@ def _extreme_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     infer=_infer_extreme("the maximum"),
     grad=_extreme_grad,
     grad_body=_extreme_back,
-    grad_needs="Out",
     saved="X, Out",
     layer="max",
 )
@@ -78,7 +77,6 @@ def REDUCE_MAX(rows: Any, x: Any) -> Any:
     infer=_infer_extreme("the minimum"),
     grad=_extreme_grad,
     grad_body=_extreme_back,
-    grad_needs="Out",
     saved="X, Out",
     layer="min",
 )
@@ -105,7 +103,6 @@ def _shared_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     infer=_infer_extreme("the maximum"),
     grad=_shared_grad,
     grad_body=_shared_back,
-    grad_needs="Out",
     saved="X, Out",
     layer="amax",
 )
@@ -122,7 +119,6 @@ def REDUCE_AMAX(rows: Any, x: Any) -> Any:
     infer=_infer_extreme("the minimum"),
     grad=_shared_grad,
     grad_body=_shared_back,
-    grad_needs="Out",
     saved="X, Out",
     layer="amin",
 )

@@ -151,7 +151,6 @@ def _logsumexp_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     infer=infer_float("logsumexp"),
     grad=_logsumexp_grad,
     grad_body=_logsumexp_back,
-    grad_needs="Out",
     saved="X, Out",
 )
 def LOGSUMEXP(rows: Any, x: Any) -> Any:

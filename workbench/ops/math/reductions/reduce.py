@@ -142,7 +142,6 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     grad=lambda g, out, x, out_dtype, **attrs: EXPAND_REDUCED(g, x, **attrs),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g,
-    grad_needs="Out",
     saved="",
     shape_only="X",
     layer="sum",
@@ -161,7 +160,6 @@ def REDUCE_SUM(rows: Any, x: Any) -> Any:
     grad=lambda g, out, x, **attrs: EXPAND_REDUCED(g, x, average=True, **attrs),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g / rows.count,
-    grad_needs="Out",
     saved="",
     shape_only="X",
     layer="mean",
@@ -185,7 +183,6 @@ def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     grad=lambda g, out, x, zero_dim: EXPAND_REDUCED(g, x, reduce_all=True, average=True, zero_dim=zero_dim),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g / rows.count,
-    grad_needs="Out",
     saved="",
     shape_only="X",
 )
