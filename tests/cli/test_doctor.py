@@ -21,7 +21,7 @@ def workbench(*arguments: str, **options: str) -> subprocess.CompletedProcess[st
         env={**os.environ, "WORKBENCH_MPIEXEC": "none", **options},  # starting processes takes its time
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
 

@@ -34,7 +34,7 @@ def test_of_several_processes_one_compiles(counted: Path) -> None:
                          cwd=ROOT, env=environment)
         for _ in range(3)
     ]  # fmt: skip
-    ended = [(process, *process.communicate(timeout=120)) for process in begun]
+    ended = [(process, *process.communicate(timeout=280)) for process in begun]
     assert all(process.returncode == 0 and out.startswith("True False") for process, out, _ in ended), ended
     assert counted.read_text() == "x\n"
     assert all(error.count("are being compiled for this machine, once") <= 1 for _, _, error in ended)
