@@ -49,21 +49,21 @@ class _Watched:
 watched = _Watched()
 
 
-@op("softened_without_kernel", "X -> Out", infer=lambda x: x, grad=lambda g, y, x: STEEPNESS(x) * g)
+@op("toy_softened", "X -> Out", infer=lambda x: x, grad=lambda g, y, x: STEEPNESS(x) * g)
 def SOFTENED(xp: Any, x: Any) -> Any:
     """x / (1 + |x|)."""
     watched.note()
     return x / (1 + xp.abs(x))
 
 
-@op("steepness_without_kernel", "X -> Out", infer=lambda x: x)
+@op("toy_steepness", "X -> Out", infer=lambda x: x)
 def STEEPNESS(xp: Any, x: Any) -> Any:
     """The slope of that."""
     return 1 / (1 + xp.abs(x)) ** 2
 
 
 @op(
-    "jittered_without_kernel",
+    "toy_jittered",
     "X -> Out",
     attrs=KEYS,
     infer=lambda x, **keys: x,
@@ -277,7 +277,7 @@ def test_what_the_op_raises_names_it_and_its_line(name: str) -> None:
             raise ValueError("this one is too soft")
 
     watched.then = fail
-    with pytest.raises(EnforceNotMet, match=r"(?s)softened_without_kernel.*too soft.*test_blocks_with_python"):
+    with pytest.raises(EnforceNotMet, match=r"(?s)toy_softened.*too soft.*test_blocks_with_python"):
         exe.run([model.loss], feed=feed_of(5))
     watched.then = lambda number: None
     results = [exe.run([model.loss], feed=feed_of(4))[0], *model.values().values()]

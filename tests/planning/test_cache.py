@@ -108,7 +108,7 @@ def test_what_is_used_is_kept(bound: list[Binding]) -> None:
 
 @pytest.mark.parametrize("name", ["classifier", "sequences"])
 def test_what_is_counted_is_what_plans_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a factor of two; measured."""
+    """Within a factor of two, of four for sequences, whose results of arithmetic on sizes are not counted; measured."""
     monkeypatch.setattr(open_bindings, "_APART", 1 << 30)
     animal = ZOO[name]
     model = animal.model().start()
@@ -125,7 +125,7 @@ def test_what_is_counted_is_what_plans_take(name: str, monkeypatch: pytest.Monke
         taken, counted = tracemalloc.get_traced_memory()[0] - before, kept_bytes(exe) - counted
     finally:
         tracemalloc.stop()
-    assert counted / 2 < taken < counted * 2
+    assert counted / 2 < taken < counted * (2 if name == "classifier" else 4)
 
 
 def traced(exe: Any, model: Model, animal: Animal, sizes: Iterable[int]) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def test_what_is_counted_is_what_filled_plans_take(name: str) -> None:
     traced(exe, model, animal, [60, 59, 58, 57, 40, 41])
     taken, counted = traced(exe, model, animal, range(44, 56))
     assert sum(type(plan) is FilledPlan for plan in exe.inspection.plans) >= 12
-    assert counted / 2 < taken < counted * 2
+    assert counted / 2 < taken < counted * (2 if name == "classifier" else 4)
 
 
 @pytest.mark.usefixtures("tape")

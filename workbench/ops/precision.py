@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from workbench.framework.values.dtype import HALVES, DType, float32
+from workbench.framework.values.dtype import HALVES
 
 NARROW = 2  # bytes: float16 and bfloat16
 
@@ -14,11 +14,6 @@ NARROW = 2  # bytes: float16 and bfloat16
 def wide(array: Any) -> Any:
     """The array, as float32 if it is float16 or bfloat16."""
     return array.astype("float32") if array.dtype.char in HALVES else array
-
-
-def wide_dtype(dtype: DType) -> DType:
-    """The dtype that `wide` computes in."""
-    return float32 if dtype.is_float and dtype.itemsize == NARROW else dtype
 
 
 def rounded(array: Any, like: Any) -> Any:

@@ -52,18 +52,18 @@ def test_no_memory_for_an_arena_says_so_too() -> None:
 )  # fmt: skip
 def test_what_fails_while_a_row_is_bound_names_it(error: Exception, kind: type[Exception], native: bool) -> None:
     with Built() as built:
-        y = wb.tanh(static.data("x", [None, 3], "float64"))  # for which there are no kernels
+        y = wb.lgamma(static.data("x", [None, 3]))  # for which there are no kernels
     lower = programs.lower
 
     def failing(row: Any, *given: Any) -> Any:
-        if row.node.type == "tanh":
+        if row.node.type == "lgamma":
             raise error
         return lower(row, *given)
 
     with override(cpu_tape=native), mock.patch.object(programs, "lower", failing), pytest.raises(kind) as caught:
-        run(built, {"x": np.ones((2, 3))}, y)
+        run(built, {"x": np.ones((2, 3), np.float32)}, y)
     text = str(caught.value)
-    assert text.startswith(f"op 'tanh' failed on cpu:0: {error}")
+    assert text.startswith(f"op 'lgamma' failed on cpu:0: {error}")
     assert "input X: " in text and "test_failures.py" in text and caught.value.__cause__ is error
 
 
@@ -110,8 +110,8 @@ def alarm() -> Iterator[Callable[[], None]]:
 )
 def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any, alarm: Callable[[], None]) -> None:
     with Built() as built:
-        x = static.data("x", [None, 4], "float64")  # for which there are no kernels
-        y = wb.mean(wb.tanh(wb.reshape(x, [-1, 2])))
+        x = static.data("x", [None, 4])
+        y = wb.mean(wb.lgamma(wb.reshape(x, [-1, 2])))  # for which there are no kernels
     module, name = where
     real, rung = getattr(module, name), 0
 
@@ -122,14 +122,14 @@ def test_what_a_handler_raises_while_a_step_is_made_ready_is_its_own(where: Any,
             alarm()
         return real(*given, **options)
 
-    feed = {"x": np.zeros((2, 4))}
+    feed = {"x": np.ones((2, 4), np.float32)}
     compiled, exe = static.CompiledProgram(built.main), static.Executor()
     with mock.patch.object(module, name, ringing):
         with pytest.raises(Late) as caught:
             exe.run(compiled, feed=feed, fetch_list=[y])
         assert type(caught.value) is Late and str(caught.value) == "too late"
         (value,) = exe.run(compiled, feed=feed, fetch_list=[y])
-    assert value.item() == 0.0
+    assert abs(value.item()) < 1e-12
 
 
 def test_an_op_that_fails_tells_the_shapes_it_was_given() -> None:

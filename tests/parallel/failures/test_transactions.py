@@ -138,7 +138,7 @@ def test_a_fault_after_any_call_of_the_speculative_part_changes_nothing(
             if tried % 3 == 0:
                 t.goes_on_from(done)
                 done += 1
-        assert tried > (10 if on_tape() else 50)
+        assert tried > (1 if on_tape() else 50)
         t.goes_on_from(done)
         assert t.bound() is bound
 

@@ -16,9 +16,8 @@ from workbench.framework.op.record import Op
 from workbench.framework.op.traced import steps_of
 from workbench.framework.rows.passes import LONG
 from workbench.framework.rows.program import RowProgram
-from workbench.framework.values.dtype import has_halves
+from workbench.framework.values.dtype import has_halves, wide_dtype
 from workbench.framework.values.spec import DENSE, Spec
-from workbench.ops.precision import wide_dtype
 
 LEAST = 1 << 8  # elements of the largest operand of ops whose bodies are many calls of NumPy
 LEAST_WORK = 1 << 15  # of element-wise ops: elements by functions

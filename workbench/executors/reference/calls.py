@@ -30,12 +30,9 @@ class Call:
     """One operator, ready to run.
 
     Attributes:
-        ins: per input slot a name, a list of names, or None.
-        outs: per output slot the names, () when nobody wants it.
-        written: all names it writes.
-        needs: what the executor has to hand over by keyword.
-        check: of a backward operator, whether it takes what it gets.
-        frees: names whose value is not read after this call.
+        ins: per input slot a name, a list of names, or None. outs: per output slot the names, () when nobody wants it.
+        written: all names it writes. needs: what the executor has to hand over by keyword.
+        check: of a backward operator, whether it takes what it gets. frees: names nobody reads after this call.
     """
 
     op: Operator

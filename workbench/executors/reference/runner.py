@@ -20,8 +20,6 @@ class OpRunner:
     Args:
         blocks: calls of sub-blocks made so far, by index; shared with whoever runs the same program.
         trips: numbers of the loop passes around what is run.
-
-    Attributes:
         rng_step: how often the program has run.
     """
 

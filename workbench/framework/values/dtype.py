@@ -140,3 +140,8 @@ def promote(a: DType, b: DType) -> DType:
     if a.is_float != b.is_float:
         return a if a.is_float else b
     return as_dtype(np.result_type(a.numpy, b.numpy))
+
+
+def wide_dtype(dtype: DType) -> DType:
+    """The dtype that numbers of a dtype are computed in: float32 for float16 and bfloat16."""
+    return float32 if dtype.is_float and dtype.itemsize == 2 else dtype

@@ -14,11 +14,11 @@ from typing import Any
 from workbench.errors import InvalidArgument, ShapeError
 from workbench.framework.op.rows import flat_rows, from_axis, row_op
 from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
+from workbench.framework.values.dtype import wide_dtype
 from workbench.framework.values.spec import Shape, Spec, merge_dim, require_float, same_dim, shape_text, size_of
 from workbench.ops.math.reductions.reduce import mean
 from workbench.ops.math.reductions.reduce import sum as reduce_sum
 from workbench.ops.nn.channels import channel_axis, other_axes, per_channel, uses_given_statistics
-from workbench.ops.precision import wide_dtype
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 

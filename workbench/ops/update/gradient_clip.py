@@ -10,9 +10,10 @@ from typing import Any
 
 from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import wide_dtype
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, shape_text, size_of
-from workbench.ops.precision import rounded, wide, wide_dtype
+from workbench.ops.precision import rounded, wide
 
 
 def _merged(xp: Any, x: Any) -> tuple[Any, Any]:

@@ -17,9 +17,10 @@ from typing import Any
 from workbench.errors import DtypeError, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Op
+from workbench.framework.values.dtype import wide_dtype
 from workbench.framework.values.rows import Patch, Rows, dense
 from workbench.framework.values.spec import DENSE, ROWS, Spec, require_float, same_dim, shape_text, size_of
-from workbench.ops.precision import NARROW, wide, wide_dtype
+from workbench.ops.precision import NARROW, wide
 
 BLOCK = 16384  # elements: temporaries of 64 KiB in float32
 
