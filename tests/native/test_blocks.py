@@ -164,6 +164,7 @@ def test_blocks_do_what_the_row_does(kernel: str, most: int) -> None:
 @pytest.mark.parametrize("kernel", ROWS)
 def test_an_empty_block_touches_nothing(kernel: str) -> None:
     """Where sizes are open there are as many blocks for all of them: of short ones some have nothing to do."""
+    kernels()
     for make in ROWS[kernel]:
         for division in FOOTPRINTS[kernel].divisions:
             arguments, outs = make()
@@ -184,6 +185,7 @@ def test_a_short_row_is_not_divided() -> None:
 
 @pytest.mark.parametrize(("m", "n", "sizes"), [(128, 512, [128] * 4), (512, 192, [128] * 4), (64, 64, [32] * 2)])
 def test_threads_share_a_product_along_the_dimension_that_divides_evenly(m: int, n: int, sizes: list[int]) -> None:
+    kernels()
     a, b, c = floats(m, 8), floats(8, n), empty(m, n)
     row = [a, 32, 4, b, 4 * n, 4, c, 4 * n, m, n, 8, 0, None, None, *[1, 0, 0, 0] * 2]
     blocks = blocks_of("product", row, 4, 2)

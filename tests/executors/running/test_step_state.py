@@ -27,6 +27,7 @@ from workbench.executors.running.step.open_step import OpenStep
 from workbench.executors.running.step.state import REACTIONS, Phase, Reaction, StepState, Trigger
 from workbench.executors.running.transaction import Broken
 from workbench.framework.program.guard import static_mode
+from workbench.runtime.native import library
 
 
 @pytest.fixture
@@ -212,6 +213,8 @@ class Stuck:
 @pytest.fixture(params=[False, True], ids=["calls", "tape"])
 def stuck(request: pytest.FixtureRequest) -> Iterator[Stuck]:
     with override(cpu_tape=request.param), static_mode():
+        if request.param and library.kernels() is None:
+            pytest.skip(f"no compiled kernels: {library.why_not()}")
         stuck = Stuck()
         yield stuck
         stuck.free.set()

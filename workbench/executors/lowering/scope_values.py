@@ -13,7 +13,7 @@ from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, changed_together
 from workbench.framework.program.failures import require_agreement, uninitialised
 from workbench.framework.values.spec import spec_of
-from workbench.graph.ssa import Value
+from workbench.graph.ssa import Value, is_update
 from workbench.runtime.storage.tensor import LoDTensor, moves
 
 
@@ -53,7 +53,8 @@ class ScopeReads:
                 (self.arrays if value in plan.refs else self.objects)[value] = self._held(value).array
         updated = [v for node in plan.updates for v in node.writes]
         self.arrays.update((v, self._held(v).array) for v in updated)
-        self._require_apart(updated)
+        aside = [v for row in plan.rows if is_update(row.node) for v in row.node.writes if v.persistable]
+        self._require_apart([*updated, *aside])
         self.held = list(self._known.values())
 
     def _require_apart(self, updated: Sequence[Value]) -> None:
