@@ -40,11 +40,6 @@ def add_up_along(x: Any, axis: int) -> Any:
     return add_up(x, (axis % x.ndim,), keepdims=True)
 
 
-def add_up_into(x: np.ndarray, axes: tuple[int, ...], out: np.ndarray) -> None:
-    """`add_up` into an array of as many elements as the sum has."""
-    out[...] = add_up(x, axes).reshape(out.shape)
-
-
 def chained_axis(x: Any, axes: tuple[int, ...]) -> int | None:
     """The longest of the axes along which NumPy adds one term after the other; None if none of them is long."""
     if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or x.dtype.itemsize < 4:
