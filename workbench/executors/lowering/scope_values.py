@@ -61,7 +61,10 @@ class ScopeReads:
         """Devices that update one and the same tensor would do so twice."""
         first: dict[int, Value] = {}
         for value in updated:
-            other = first.setdefault(id(self._held(value).tensor), value)
+            tensor = self._find(value.name, value.place)
+            if tensor is None:  # its value comes with the feed: a step of the past that is run again
+                continue
+            other = first.setdefault(id(tensor), value)
             if other.place != value.place:
                 raise PreconditionNotMet(
                     f"{self._places[value.place]} has no {value.name!r} of its own to update: it sees that of "
