@@ -160,6 +160,16 @@ def test_few_keys_or_nobody_knows_how_many_only_if_asked_for(keys: Any, joined: 
     assert [apply(build(main), FuseAttention(everywhere=asked))[0] for asked in (False, True)] == joined
 
 
+@pytest.mark.parametrize(
+    ("native", "asked", "joined"), [(True, False, False), (True, True, True), (False, False, True)]
+)
+def test_float64_stays_in_kernels_unless_asked_for(native: bool, asked: bool, joined: bool) -> None:
+    with building() as main:
+        q, k, v = (static.data(name, [2, 256, 8], "float64") for name in "qkv")
+        wb.matmul(F.softmax(wb.matmul(q, k, transpose_y=True)), v)
+    assert apply(build(main), FuseAttention(native, everywhere=asked)) == [joined]
+
+
 def test_behind_a_branch_it_may_be_something_else() -> None:
     def form(q: Any, k: Any, v: Any, mask: Any) -> Any:
         k = static.nn.cond(wb.mean(q) > 0.0, lambda: k * 2.0, lambda: k)

@@ -84,7 +84,7 @@ class BuildStrategy(Options):
         optional(switch()),
         "graph",
         "Makes one operation of the products and the softmax of attention, which keeps no scores. None: where that is "
-        "quicker, for 256 keys and more; the results are the same bits",
+        "quicker, for 256 keys and more in float32; the results are the same bits",
     )
     winograd = Option(
         True,

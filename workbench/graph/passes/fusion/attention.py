@@ -32,8 +32,10 @@ class FuseAttention:
 
     Args:
         native: nodes run in kernels where they can. Then what follows a branch is left alone: of operands without
-            a shape until they run, the single ops might run in other ways, and give other bits.
-        everywhere: also where there are few keys, or nobody knows how many, to save memory.
+            a shape until they run, the single ops might run in other ways, and give other bits. So are float64
+            operands: there are kernels for the single ops, and none for the one.
+        everywhere: also where that is slower: where there are few keys, or nobody knows how many, and in float64;
+            to save memory.
     """
 
     name = "fuse_attention"
@@ -47,16 +49,19 @@ class FuseAttention:
             return False
         apart = behind_branches(graph) if self._native else set()
         uses = Uses(graph.nodes)
-        matches = [m for m in _matches(graph, uses) if apart.isdisjoint(m.nodes) and self._has_keys(m)]
+        matches = [m for m in _matches(graph, uses) if apart.isdisjoint(m.nodes) and self._pays(m)]
         positions = NodePositions(graph, (node for match in matches for node in match.nodes))
         changed = join(graph, [group for match in matches if match.fits(positions, uses) for group in match.groups()])
         if changed:
             renumber(graph)
         return changed
 
-    def _has_keys(self, match: _AttentionMatch) -> bool:
-        """Whether there are enough of them."""
-        keys = match.forward[-1].inputs[1].spec.shape[-2]
+    def _pays(self, match: _AttentionMatch) -> bool:
+        """Whether one node is as quick as the others, or is asked for."""
+        values = match.forward[-1].inputs[1].spec
+        if self._native and values.dtype is not float32 and self._least != LEAST:
+            return False
+        keys = values.shape[-2]
         return keys >= self._least or (keys < 0 and self._least == LEAST)
 
 
