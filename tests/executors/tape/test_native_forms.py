@@ -39,7 +39,7 @@ WITHOUT = {
     "no program of `workbench bench --coverage` has it, and it would take a kernel of its own": (
         "bitwise_not cumprod_grad data_norm data_norm_grad gcd histogram lamb_ratio lcm logcumsumexp"
         " logcumsumexp_grad max_pool2d_with_index max_pool2d_with_index_grad mode mode_grad nce nce_grad nextafter"
-        " reduce_prod reduce_prod_grad searchsorted selu_dropout selu_dropout_grad"
+        " searchsorted selu_dropout selu_dropout_grad"
     ),
 }
 REASONS = {type: reason for reason, types in WITHOUT.items() for type in types.split()}

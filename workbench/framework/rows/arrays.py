@@ -52,6 +52,9 @@ class RowArrays:
     def mean(self, x: Any) -> Any:
         return self.sum(x) / (self.count or math.nan)
 
+    def prod(self, x: Any) -> Any:
+        return x.prod(axis=self.axes, keepdims=True, dtype=x.dtype)
+
     def max(self, x: Any) -> Any:
         if self.is_short:
             return _LARGEST(x, self.axes, None, None, True)

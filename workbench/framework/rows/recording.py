@@ -4,7 +4,7 @@ A *row* is what a reduction combines into one number: a vector of class scores, 
 row program is written once, with an argument `rows` that offers every scalar function of element-wise bodies
 (`rows.exp`, `rows.where`, …), Python's operators, and
 
-    rows.sum(x), rows.mean(x), rows.max(x), rows.min(x)   one number per row
+    rows.sum(x), rows.mean(x), rows.prod(x), rows.max(x), rows.min(x)   one number per row
     rows.top(x)                                           the largest number; if there is a NaN, that or any other
     rows.count                                            how many elements a row has
     rows.at(label, ignored)                               true at the place of a row that an integer names
@@ -34,7 +34,7 @@ class Per(Enum):
     ALL = "one"
 
 
-FOLDS = ("row_sum", "row_max", "row_min", "row_top")
+FOLDS = ("row_sum", "row_prod", "row_max", "row_min", "row_top")
 ACROSS = "across_sum"
 COUNT, AT, PICK = "row_count", "at_label", "row_pick"
 
@@ -53,6 +53,9 @@ class RowRecording:
     def mean(self, x: Any) -> Any:
         total: Any = self.sum(x)
         return total / self.count
+
+    def prod(self, x: Any) -> Expr:
+        return Expr("row_prod", (x,))
 
     def max(self, x: Any) -> Expr:
         return Expr("row_max", (x,))

@@ -24,7 +24,6 @@ from workbench.ops.math.reductions.reduce import (
 )
 from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
-from workbench.ops.precision import rounded, wide
 
 OFFERED = {"workbench": "all any logsumexp prod"}
 
@@ -45,12 +44,30 @@ def _prod_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
     return where(is_zero, alone, others / safe)
 
 
-@op("reduce_prod", "X -> Out", attrs=ATTRS, infer=infer_reduced, grad=_prod_grad, layer="prod")
-def REDUCE_PROD(xp: Any, x: Any, **attrs: Any) -> Any:
+def _prod_back(rows: Any, x: Any, g: Any) -> Any:
+    is_zero = x == 0.0
+    safe = rows.where(is_zero, 1.0, x)
+    product = rows.prod(safe)
+    zeros = rows.sum(is_zero.astype(x.dtype))
+    alone = g * product * (zeros == 1.0)
+    others = g * product * (zeros == 0.0)
+    return rows.where(is_zero, alone, others / safe)
+
+
+@row_op(
+    "reduce_prod",
+    "X -> Out",
+    **ROWS,
+    attrs=ATTRS,
+    infer=infer_reduced,
+    grad=_prod_grad,
+    grad_body=_prod_back,
+    saved="X",
+    layer="prod",
+)
+def REDUCE_PROD(rows: Any, x: Any) -> Any:
     """The product over `dim`."""
-    array = wide(x)
-    dtype = array.dtype
-    return rounded(reduce_with(x, lambda **where: array.prod(dtype=dtype, **where), **attrs), x)
+    return rows.prod(x)
 
 
 @tensor_method("prod")
