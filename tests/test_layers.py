@@ -14,7 +14,7 @@ import pytest
 from tests.imports import ROOT, imports, module_name, sources
 
 ROWS: dict[int, tuple[str, ...]] = {
-    0: ("framework", "config", "errors", "events", "between", "version", "assets"),
+    0: ("framework", "config", "errors", "events", "between", "version", "assets", "facade"),
     1: ("ops",),
     2: ("autodiff", "builders", "optimizer"),
     3: ("graph", "runtime"),
@@ -27,7 +27,6 @@ ROWS: dict[int, tuple[str, ...]] = {
     10: (
         "",
         "__main__",
-        "facade",
         "static",
         "nn",
         "base",

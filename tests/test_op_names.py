@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-import workbench.ops  # fills the op table
 from workbench.facade import STATIC_NN, names
 from workbench.fluid.tables import LAYERS
 from workbench.framework.expr.expr import FUNCTIONS
-from workbench.framework.op.record import OPS
+from workbench.framework.op.record import LIBRARIES, all_ops
 
 ROOT = Path(wb.__file__).parent
-BELOW = {"framework", "ops", "runtime"}  # what Python's operators stand for; the declarations; kernels
-FILES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in BELOW)
-NOT_OPS = {*FUNCTIONS, *(name for op in OPS.values() for name in op.attrs), "mean_grad"}  # the last is RMSProp's state
+OPS = all_ops()
+BELOW = ("framework", *LIBRARIES, "runtime")  # what Python's operators stand for; the declarations; kernels
+FILES = sorted(path for path in ROOT.rglob("*.py") if not any(path.is_relative_to(ROOT / folder) for folder in BELOW))
+NOT_OPS = {*FUNCTIONS, *(name for op in OPS.values() for name in op.attrs)}
 FUNCTIONS_OF_USERS = (
     names(STATIC_NN).keys() | names(LAYERS).keys() | {"leaky_relu"}
 )  # whose names layers bear, and the gain of one

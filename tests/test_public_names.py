@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import workbench as paddle
-import workbench.ops  # every file of ops, to be asked what it offers
 from workbench import facade
 from workbench.facade import PLANNED
+from workbench.framework.op.record import LIBRARIES, all_ops
 from workbench.framework.values.dtype import DType
 
 # What the language of static programs consists of, by the module Paddle 2.x has it in.
@@ -285,10 +285,12 @@ def test_every_name_leads_somewhere(path: str) -> None:
         assert not set(NAMES[path].split()) - set(find(path).__all__)
 
 
+all_ops()  # imports every file of ops and optimizers, to be asked what it offers
+PACKAGES = tuple(f"workbench.{folder.replace('/', '.')}." for folder in LIBRARIES)
 OFFERED = {
     name: module.OFFERED
     for name, module in sys.modules.items()
-    if name.startswith("workbench.ops.") and hasattr(module, "OFFERED")
+    if name.startswith(PACKAGES) and hasattr(module, "OFFERED")
 }
 OFFERS = [
     (file, public, *word.partition("=")[::2])
@@ -317,6 +319,7 @@ def test_nothing_is_offered_twice() -> None:
         "workbench.nn.functional": facade.FUNCTIONAL,
         "workbench.static": facade.STATIC,
         "workbench.metric": facade.METRIC,
+        "workbench.optimizer": facade.OPTIMIZER,
     }
     words += [(public, name) for public, table in tables.items() for name in facade.names(table)]
     assert [word for word, count in Counter(words).items() if count > 1] == []
@@ -326,8 +329,9 @@ LOOKS = """
 import sys, workbench
 before = set(sys.modules)
 assert {"matmul", "Tensor", "nn"} <= set(dir(workbench)) and "softmax" in dir(workbench.nn.functional)
+assert {"Adam", "lr"} <= set(dir(workbench.optimizer))
 assert "matmul" in workbench.__all__ and not hasattr(workbench, "matmull")
-print(sorted(name for name in set(sys.modules) - before if name.startswith("workbench.ops")))
+print(sorted(name for name in set(sys.modules) - before if name.startswith(("workbench.ops", "workbench.optimizer."))))
 """
 
 
@@ -352,7 +356,7 @@ def test_the_table_knows_every_name() -> None:
 def test_nothing_private_leaks(path: str) -> None:
     module = find(path)
     assert [n for n in module.__all__ if n.startswith("_")] == []
-    if path not in ("jit", "optimizer", "optimizer.lr", "utils"):  # the others are tables of names
+    if path not in ("jit", "optimizer.lr", "utils"):  # the others are tables of names
         assert {n for n in dir(module) if not n.startswith("__")} == set(module.__all__)
 
 

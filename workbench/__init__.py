@@ -13,6 +13,7 @@ from workbench.facade import lazy as _lazy
 from workbench.framework.folder import find_beside as _find_beside
 from workbench.framework.keywords import suggest_in_scripts as _suggest_in_scripts
 from workbench.framework.op.compiled import load_on_demand as _load_compiler
+from workbench.framework.op.record import LIBRARIES as _LIBRARIES
 from workbench.framework.op.record import load_on_demand as _load_ops
 from workbench.framework.program.held import load_on_demand as _load_values
 from workbench.framework.program.remote import load_on_demand as _load_remote
@@ -26,7 +27,9 @@ del _Path, _root
 
 _suggest_in_scripts()
 _default_mode()
-_load_ops(lambda: _import_module("workbench.ops"))
+for _library in _LIBRARIES:
+    _load_ops(_partial(_import_module, f"workbench.{_library.replace('/', '.')}"))
+del _library
 _load_compiler(lambda: _import_module("workbench.executors.lowering.tape.one_op"))
 _load_values(lambda: _import_module("workbench.checkpoint.program_state"))
 _load_remote(lambda: _import_module("workbench.parallel.servers.programs").REMOTE)

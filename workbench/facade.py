@@ -2,7 +2,7 @@
 
 `workbench/__init__.py`, `workbench.static` … load a name's module when it is first used, so that
 `import workbench` stays quick and no name is written twice. A file of ops says itself which functions
-it offers, and where:
+it offers, a file of an optimizer which class, and where:
 
     OFFERED = {"workbench": "inverse=inv", "workbench.linalg": "det inv"}
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import suggesting
+from workbench.framework.op.record import LIBRARIES
 
 OFFERED = re.compile(r"^OFFERED = (\{[^}]*\})", re.MULTILINE)
 
@@ -176,6 +177,8 @@ AUTOGRAD = {  # `workbench.autograd`
     "workbench.dygraph.autograd.py_layer": "PyLayer PyLayerContext saved_tensors_hooks",
 }
 
+OPTIMIZER = {"workbench.optimizer.optimizer": "Optimizer"}  # `workbench.optimizer`, but for what `rules` offers
+
 PROFILER = {"workbench.executors.profiling.profile": "profile=Profile"}  # `workbench.profiler`
 
 IO = {  # `workbench.io`
@@ -260,7 +263,7 @@ def _homes(table: dict[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def offered(module: str) -> dict[str, str]:
-    """What files of ops offer in a public module: `{module of the file: "name name …"}`, as in the tables above."""
+    """What files of ops and optimizers offer in a public module, as a table: `{module of the file: "name name …"}`."""
     return {file: table[module] for file, table in _offers().items() if module in table}
 
 
@@ -269,7 +272,7 @@ def _offers() -> dict[str, dict[str, str]]:
     """`{module of a file: its OFFERED}`."""
     root = Path(__file__).parent
     offers = {}
-    for path in sorted((root / "ops").rglob("*.py")):
+    for path in sorted(path for folder in LIBRARIES for path in (root / folder).rglob("*.py")):
         if said := OFFERED.search(path.read_text(encoding="utf-8")):
             offers[".".join((root.name, *path.relative_to(root).with_suffix("").parts))] = literal_eval(said[1])
     return offers
@@ -281,7 +284,7 @@ def lazy(
     """`__getattr__` and `__dir__` of a module whose public names live elsewhere; `__all__` is among its attributes.
 
     Args:
-        module: its name. What files of ops offer there is added to its names.
+        module: its name. What files of ops and optimizers offer there is added to its names.
         table: `{module a name comes from: "name name …"}`.
         submodules: sub-modules imported when they are first used.
     """

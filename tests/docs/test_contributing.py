@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import workbench as wb
-import workbench.ops  # fills the op table, from which the fixture takes the example's ops again
 from tests.autodiff.small import Built
 from tests.executors.tape.runs import tape
 from tests.graph.building import apply, build, regression
@@ -24,11 +23,12 @@ from tests.ops import case as harness
 from tests.parallel.models import devices as devices_of
 from workbench.executors.planning.shapes import Shapes
 from workbench.experiments.bench.roofline import rows_by_lowering
-from workbench.framework.op.record import OPS
+from workbench.framework.op.record import OPS, all_ops
 from workbench.notebook.dashboard.watching.graph_message import graph_message
 from workbench.notebook.dashboard.watching.node_message import node_message
 from workbench.runtime import devices
 
+all_ops()  # fills the table, from which the fixture takes the example's ops again
 PAGE = Path(wb.__file__).parent / "CONTRIBUTING.md"
 
 

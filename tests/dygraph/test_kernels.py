@@ -21,7 +21,6 @@ from workbench.executors.lowering.tape.one_op import OneOp
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.framework.op.record import OPS
 from workbench.framework.op.recorder import recording
-from workbench.ops.update.optimizers import UPDATES
 from workbench.runtime.native.library import kernels as compiled_kernels
 
 pytestmark = pytest.mark.skipif(compiled_kernels() is None, reason="there are no compiled kernels here")
@@ -33,7 +32,7 @@ for one in CASES:
 RULED = {
     type
     for type, op in OPS.items()
-    if (type in RULES or op.is_elementwise) and not op.is_grad and type not in UPDATES and set(op.needs) <= {"wanted"}
+    if (type in RULES or op.is_elementwise) and not op.is_grad and set(op.needs) <= {"wanted"}
 }
 
 

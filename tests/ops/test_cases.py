@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from tests.ops import case as C
 from workbench.errors import ShapeError
 from workbench.framework.op.evaluate import EvaluatedArray

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from tests.ops import case as C
 from tests.ops.test_cases import (
     _agree,

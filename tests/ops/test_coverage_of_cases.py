@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from tests.ops.test_cases import BROKEN, CASES, HERE, _differentiable
 from workbench.framework.op.record import OPS
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.framework.op.record import Op, find_op
+from workbench.framework.op.record import Op, UpdateBody, find_op
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import OPTIMIZE, role_text
@@ -229,7 +229,14 @@ def is_update(node: Node) -> bool:
         return True
     if not (node.role & OPTIMIZE and node.is_op):
         return False
-    return "Param" in node.record.aliases.values() and _replaces_what_it_reads(node)
+    return node.record.update is not None and _replaces_what_it_reads(node)
+
+
+def update_of(node: Node) -> UpdateBody:
+    """How an update, or one that joins several, updates its parameters."""
+    body = find_op(node.attrs["update"]).update if node.type == FUSED_UPDATE else node.record.update
+    assert body is not None, f"{node.type!r} is no update"
+    return body
 
 
 def _replaces_what_it_reads(node: Node) -> bool:

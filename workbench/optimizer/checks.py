@@ -38,6 +38,11 @@ def checked_beta(owner: str, what: str, value: Any) -> float:
     return beta
 
 
+def checked_flag(owner: str, what: str, value: Any) -> bool:
+    """Whether something is asked for."""
+    return bool(value)
+
+
 def checked_clip(owner: str, grad_clip: Any) -> ClipGradBase | None:
     """A `ClipGradBy…` object or None."""
     if not (grad_clip is None or isinstance(grad_clip, ClipGradBase)):

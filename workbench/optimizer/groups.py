@@ -17,10 +17,17 @@ class GroupOption(NamedTuple):
 
     Attributes:
         field: of the optimizer, which the value replaces. check: `(owner, argument, value)` -> the value.
+        attribute: of the update op, which gets the value; none if empty.
     """
 
     field: str
     check: Check
+    attribute: str = ""
+
+
+def of_the_op(**checks: Check) -> dict[str, GroupOption]:
+    """Options that the update op has as attributes of the same names."""
+    return {name: GroupOption(f"_{name}", check, name) for name, check in checks.items()}
 
 
 class Groups:

@@ -47,7 +47,7 @@ from workbench.optimizer.update_rule import UpdateRule, clipped_and_decayed
 
 
 class Optimizer(UpdateRule):
-    """Base class. A subclass names its update op and states, and gives the op's attributes.
+    """Base class. A subclass names its update op, and its options.
 
     Args:
         learning_rate: a number, an `optimizer.lr` schedule read before every run or step, or a variable `[1]` that the

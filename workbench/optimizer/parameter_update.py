@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.framework.op.record import find_op
 from workbench.framework.op.recorder import current_recorder
 from workbench.framework.op.write import OpWrite
 from workbench.ops.math.cast import CAST
@@ -24,8 +23,8 @@ class ParameterUpdate:
         self._kept = kept = settings.states_of(parameter, states)
         self._held = held = states.master(parameter) if settings.has_master(parameter) else parameter
         after = {"ParamOut": held, **{f"{slot}Out": state for slot, state in kept.items()}}
-        op = find_op(settings.op_type)
-        self._write = OpWrite(op, {"Param": held, **kept}, after, settings.attributes(parameter))
+        assert settings.op is not None, f"{type(settings).__name__} has no op"
+        self._write = OpWrite(settings.op, {"Param": held, **kept}, after, settings.attributes(parameter))
         self._rounding: OpWrite | None = None
         if held is not parameter:
             self._rounding = OpWrite(CAST, {"X": held}, {"Out": parameter}, {"dtype": parameter.dtype.name})

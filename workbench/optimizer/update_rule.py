@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from workbench.errors import InvalidType
+from workbench.framework.op.record import Op
 from workbench.framework.program.roles import LR_SCHED, OPTIMIZE
 from workbench.framework.values.dtype import float32
 from workbench.optimizer.checks import Pairs, checked_clip, checked_number
@@ -17,7 +19,7 @@ from workbench.optimizer.states import Accumulator, States, is_half
 
 
 class UpdateRule:
-    """The rule of an optimizer, or of a group of its parameters. A subclass names its op and states.
+    """The rule of an optimizer, or of a group of its parameters. A subclass names its op and options.
 
     Args:
         weight_decay, grad_clip, name: see `Optimizer`.
@@ -26,13 +28,14 @@ class UpdateRule:
         InvalidType: an argument of the wrong kind.
     """
 
-    op_type = ""
+    op: ClassVar[Op | None] = None
+    """What updates a parameter; declared by `update_op`."""
     options: ClassVar[dict[str, GroupOption]] = {
         "learning_rate": GroupOption("_rate_factor", checked_number),
         "weight_decay": GroupOption("_regularizer", lambda owner, what, value: as_regularizer(value, owner)),
         "grad_clip": GroupOption("_grad_clip", lambda owner, what, value: checked_clip(owner, value)),
     }
-    """What a group of parameters may have of its own."""
+    """What a group of parameters may have of its own, and what of this the op gets."""
 
     def __init__(self, weight_decay: Any, grad_clip: ClipGradBase | None, name: str | None) -> None:
         self._regularizer = as_regularizer(weight_decay, type(self).__name__)
@@ -46,12 +49,22 @@ class UpdateRule:
     # What a subclass says
 
     def accumulators(self) -> tuple[Accumulator, ...]:
-        """The states every parameter has."""
-        return ()
+        """The states every parameter has: those of the op, named after their slots, from 0; powers begin at beta."""
+        if self.op is None or self.op.update is None:
+            return ()
+        update, values = self.op.update, self._op_options()
+        factors = dict(zip(update.powers, update.betas, strict=True))
+        return tuple(
+            Accumulator(f"{beta}_pow_acc", slot.name, values[beta], scalar=True)
+            if (beta := factors.get(slot.name))
+            else Accumulator(_snake_case(slot.name), slot.name)
+            for slot in self.op.inputs
+            if slot.name in update.state
+        )
 
     def attributes(self, parameter: Any) -> dict[str, Any]:
         """Attributes of a parameter's update op."""
-        return {}
+        return self._op_options()
 
     def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
         """The rate of one update: `rate`, or what a rule that looks at norms makes of it.
@@ -62,6 +75,16 @@ class UpdateRule:
         return rate
 
     # What follows from it
+
+    def _set_options(self, **values: Any) -> None:
+        """Check and keep what the constructor was given for `options`."""
+        for argument, value in values.items():
+            option = self.options[argument]
+            setattr(self, option.field, option.check(type(self).__name__, argument, value))
+
+    def _op_options(self) -> dict[str, Any]:
+        """The options that are attributes of the op."""
+        return {option.attribute: getattr(self, option.field) for option in self.options.values() if option.attribute}
 
     def has_master(self, parameter: Any) -> bool:
         """Whether a float32 copy of the parameter is what is updated."""
@@ -95,6 +118,10 @@ class UpdateRule:
         """A gradient and what the regularizer adds to it."""
         with role_of(parameter, OPTIMIZE, [parameter, raw]):
             return add_decay(parameter, grad, self._regularizer)
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"\B(?=[A-Z])", "_", name).lower()
 
 
 def clipped_and_decayed(

@@ -22,13 +22,12 @@ from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.table import rule_of  # noqa: F401 (notes the rules)
 from workbench.executors.planning.memory.refs import contiguous
 from workbench.framework.op.record import OPS
-from workbench.ops.update.optimizers import UPDATES
 
 CASES_OF: dict[str, list[C.Case]] = defaultdict(list)
 for one in CASES:
     CASES_OF[one.type].append(one)
 
-TYPES = sorted(type for type in RULES if type in OPS and not OPS[type].is_grad and type not in UPDATES)
+TYPES = sorted(type for type in RULES if type in OPS and not OPS[type].is_grad)
 
 
 def by_numpy(case: C.Case, last: bool = False) -> set[str]:

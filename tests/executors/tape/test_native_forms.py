@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from workbench.executors.lowering.tape.table import rule_of
 from workbench.framework.op.record import OPS
 from workbench.graph.ssa import Node

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from tests.ops.case import Case, specs_of
 from workbench.framework import names
 from workbench.framework.program.guard import default_main_program, program_guard

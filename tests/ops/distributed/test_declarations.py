@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from workbench.errors import InvalidArgument
 from workbench.framework.op.record import find_op
 from workbench.framework.program.program import Program

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import workbench.ops  # noqa: F401  (fills the op table)
+import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from workbench.errors import InvalidArgument
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import find_op

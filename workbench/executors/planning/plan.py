@@ -258,7 +258,7 @@ def _patched(graph: Graph, uses: Uses, committed: Collection[Node]) -> set[Value
         )
         read = any(reader.type != FETCH for v in node.writes for reader in uses.readers_of(v))
         kept = all(v.persistable for v in node.writes)  # the commit applies patches, to the scope
-        if sparse and kept and not read and node.record.patch is not None:
+        if sparse and kept and not read and node.record.update is not None:
             patched.update(node.writes)
     return patched
 

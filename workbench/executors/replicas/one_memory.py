@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from workbench.executors.planning.plan import Plan, rate_of
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues, Shards, changed_slots, groups_of
+from workbench.graph.ssa import update_of
 from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.common_memory import may_share, share_memory
 from workbench.runtime.storage.tensor import LoDTensor
@@ -25,8 +26,9 @@ Together = list[tuple[Sequence[Bucket], Sequence[int]]]
 def begin_together(plan: Plan, replicas: Replicas) -> None:
     """Give the other devices what all update alike in the memory of device 0: a copy of it would be dropped again."""
     for first, *_ in groups_of(plan) if replicas.are_new else ():
+        powers = update_of(first).powers
         for slot, names in changed_slots(first):
-            if _is_state(slot):
+            if slot not in powers:
                 replicas.distribute_together(names)
 
 
@@ -70,12 +72,9 @@ def _state(group: Shards, replicated: ReplicatedValues) -> Together | None:
     held = [buckets for node in group if (buckets := replicated.buckets(node)) is not None]
     if len(held) < len(group):
         return None
-    slots = [[own[slot] for own in held] for slot in held[0] if _is_state(slot)]
+    powers = update_of(group[0]).powers
+    slots = [[own[slot] for own in held] for slot in held[0] if slot not in powers]
     return [(buckets, list(map(replicated.writes_of, buckets))) for buckets in slots]
-
-
-def _is_state(slot: str) -> bool:
-    return not slot.endswith("Pow")
 
 
 def _rates(

@@ -8,7 +8,7 @@ learning rate of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import setitem
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from workbench.executors.planning.plan import Plan
 from workbench.framework.op.record import find_op
 from workbench.graph.replicated import own_variables
-from workbench.graph.ssa import Node
+from workbench.graph.ssa import Node, update_of
 from workbench.runtime.storage.bucket import Bucket
 from workbench.runtime.storage.tensor import LoDTensor
 from workbench.runtime.undisturbed import Call
@@ -49,7 +49,7 @@ class ReplicatedValues:
         for group in self._groups:
             buckets = [self.buckets(node) for node in group]
             seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
-            if _hold_the_same(buckets):
+            if _hold_the_same(buckets, update_of(group[0]).powers):
                 shards.update(dict.fromkeys(group, group))
         return shards, seen
 
@@ -121,12 +121,12 @@ def groups_of(plan: Plan) -> list[Shards]:
     return [tuple(nodes) for nodes in everywhere if [n.place for n in nodes] == places]
 
 
-def _hold_the_same(buckets: Sequence[Mapping[str, Bucket] | None]) -> bool:
+def _hold_the_same(buckets: Sequence[Mapping[str, Bucket] | None], powers: Collection[str]) -> bool:
     first, *others = buckets
     if first is None or any(other is None for other in others):
         return False
     for slot, bucket in first.items():
-        if slot.endswith("Pow") and not _is_one_number(bucket):
+        if slot in powers and not _is_one_number(bucket):
             return False
         if not all(other is not None and _same_bits(bucket, other[slot]) for other in others):
             return False

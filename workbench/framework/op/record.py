@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from workbench.errors import InvalidType, NotFound, did_you_mean
 from workbench.framework.names import GRAD_SUFFIX
@@ -85,6 +85,29 @@ class Cost(NamedTuple):
     bytes: int
 
 
+class UpdateBody(Protocol):
+    """How the op of an optimizer updates a parameter; all are declared by `ops/update/update.py`.
+
+    Attributes:
+        formula: `(xp, param, grad, rate, *accumulators, *powers, **attrs)` -> the new parameter and accumulators,
+            element by element; kernels are made from it.
+        state: the slots of what a parameter has besides: accumulators, then powers.
+        betas: attributes of which the formula gets powers; the op multiplies these once more after use.
+        powers: the slots of the powers.
+    """
+
+    formula: Callable[..., tuple[Any, ...]]
+    state: Sequence[str]
+    betas: Sequence[str]
+    powers: Sequence[str]
+
+    def touched_only(self, **attrs: Any) -> bool:
+        """Whether only the rows of a sparse gradient take part."""
+
+    def patch(self, xp: Any, *arrays: Any, **attrs: Any) -> list[Any] | None:
+        """Per output slot a `rows.Patch` or a whole new value; None where a sparse gradient changes every row."""
+
+
 def parse_slots(text: str) -> tuple[Slot, ...]:
     """`"X, Y*, Bias?"` as slots."""
     slots = []
@@ -121,8 +144,7 @@ class Op:
         grad_forward: a direct body of the backward op, `(xp, *inputs, *saved outputs, *output gradients, wanted,
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
             gradients are not dense tensors like the inputs.
-        patch: of an update, `(xp, *arrays, **attrs)` -> per output slot a `rows.Patch` or a whole new value, or None
-            where a sparse gradient changes every row.
+        update: of the op of an optimizer, how it updates a parameter.
         rows: the row program its body is, from which kernels are made; `grad_rows` that of the backward op.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -137,7 +159,7 @@ class Op:
     grad: Callable[..., Any] | None = None
     grad_forward: Callable[..., Any] | None = None
     grad_infer: Callable[..., Any] | None = None
-    patch: Callable[..., list[Any] | None] | None = None
+    update: UpdateBody | None = None
     cost: Callable[..., Cost] | None = None
     rows_form: Op | None = None
     needs: tuple[str, ...] = ()
@@ -298,21 +320,31 @@ def flat(values: Sequence[Any]) -> Any:
             yield value
 
 
+LIBRARIES = ("ops", "optimizer/rules")  # folders of the package whose files declare ops
 OPS: dict[str, Op] = {}
 _declared_in: dict[str, ModuleType | None] = {}
 _libraries: list[Callable[[], object]] = []
 
 
 def load_on_demand(library: Callable[[], object]) -> None:
-    """Have `library()`, an import, called when a type is looked up that nobody has declared yet."""
+    """Have `library()`, an import, called when a type is looked up that nobody has declared yet, in the order given."""
     _libraries.append(library)
 
 
 def look_up(type: str) -> Op | None:
     """The op of a type, None if there is none."""
-    for library in () if type in OPS else _libraries:
+    for library in _libraries:
+        if type in OPS:
+            break
         library()
     return OPS.get(type)
+
+
+def all_ops() -> Mapping[str, Op]:
+    """The ops of all libraries, and those that users have declared, by type."""
+    for library in _libraries:
+        library()
+    return OPS
 
 
 def find_op(type: str) -> Op:

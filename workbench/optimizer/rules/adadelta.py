@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.ops.update import optimizers as update
+from workbench.ops.update.update import update_op
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Adadelta"}
+
+
+@update_op("adadelta", "AvgSquaredGrad, AvgSquaredUpdate", attrs={"rho": 0.95, "epsilon": 1e-6})
+def ADADELTA_UPDATE(xp: Any, p: Any, g: Any, lr: Any, s: Any, u: Any, rho: float, epsilon: float) -> tuple[Any, ...]:
+    """s = rho s + (1 - rho) g^2; d = sqrt((u + eps) / (s + eps)) g; u = rho u + (1 - rho) d^2; p -= lr d."""
+    s = rho * s + (1 - rho) * (g * g)
+    step = xp.sqrt((u + epsilon) / (s + epsilon)) * g
+    return p - lr * step, s, rho * u + (1 - rho) * (step * step)
 
 
 class Adadelta(Optimizer):
@@ -37,12 +47,8 @@ class Adadelta(Optimizer):
         ['adadelta', 'adadelta']
     """
 
-    op_type = update.ADADELTA.type
-    options = {
-        **Optimizer.options,
-        "epsilon": GroupOption("_epsilon", checked_number),
-        "rho": GroupOption("_rho", checked_beta),
-    }
+    op = ADADELTA_UPDATE
+    options = Optimizer.options | of_the_op(epsilon=checked_number, rho=checked_beta)
 
     def __init__(
         self,
@@ -55,13 +61,10 @@ class Adadelta(Optimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._epsilon, self._rho = checked_number("Adadelta", "epsilon", epsilon), checked_beta("Adadelta", "rho", rho)
+        self._set_options(epsilon=epsilon, rho=rho)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (
             Accumulator("_avg_squared_grad", "AvgSquaredGrad"),
             Accumulator("_avg_squared_update", "AvgSquaredUpdate"),
         )
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {"rho": self._rho, "epsilon": self._epsilon}

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.ops.update import optimizers as update
+from workbench.ops.update.update import update_op
 from workbench.optimizer.checks import checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Adagrad"}
+
+
+@update_op("adagrad", "Moment", attrs={"epsilon": 1e-6}, touched_only=True)
+def ADAGRAD_UPDATE(xp: Any, p: Any, g: Any, lr: Any, s: Any, epsilon: float) -> tuple[Any, ...]:
+    """s += g^2; p -= lr g / (sqrt(s) + eps)."""
+    s = s + g * g
+    return p - lr * (g / (xp.sqrt(s) + epsilon)), s
 
 
 class Adagrad(Optimizer):
@@ -33,8 +42,8 @@ class Adagrad(Optimizer):
         ['adagrad', 'adagrad']
     """
 
-    op_type = update.ADAGRAD.type
-    options = {**Optimizer.options, "epsilon": GroupOption("_epsilon", checked_number)}
+    op = ADAGRAD_UPDATE
+    options = Optimizer.options | of_the_op(epsilon=checked_number)
 
     def __init__(
         self,
@@ -47,11 +56,8 @@ class Adagrad(Optimizer):
         initial_accumulator_value: float = 0.0,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._epsilon = checked_number("Adagrad", "epsilon", epsilon)
+        self._set_options(epsilon=epsilon)
         self._initial = checked_number("Adagrad", "initial_accumulator_value", initial_accumulator_value)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (Accumulator("moment", "Moment", self._initial),)
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {"epsilon": self._epsilon}

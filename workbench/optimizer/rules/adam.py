@@ -6,13 +6,50 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.ops.update import optimizers as update
-from workbench.optimizer.checks import checked_beta, checked_number
+from workbench.ops.update.update import update_op
+from workbench.optimizer.checks import checked_beta, checked_flag, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import GroupOption, of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
-from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Adam AdamW"}
+
+
+def _adam(
+    xp: Any, p: Any, g: Any, lr: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any,
+    beta1: float, beta2: float, epsilon: float, scaled_epsilon: bool, **attrs: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr c / (1 - b1^t) m / (sqrt(v) + eps c)
+
+    with c = sqrt(1 - b2^t), so that epsilon is compared with the corrected moment; as it is, without `scaled_epsilon`.
+    """
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * (g * g)
+    correction = xp.sqrt(1 - beta2_power)
+    least = epsilon * correction if scaled_epsilon else epsilon
+    return p - (lr * correction / (1 - beta1_power)) * (m / (xp.sqrt(v) + least)), m, v
+
+
+def _adamw(
+    xp: Any, p: Any, g: Any, lr: Any, *state: Any, coeff: float, lr_ratio: float, with_decay: bool, **attrs: Any
+) -> tuple[Any, ...]:
+    """Adam after p -= lr coeff p: the decay takes no part in the moments."""
+    lr = lr * lr_ratio
+    return _adam(xp, p - (lr * coeff) * p if with_decay else p, g, lr, *state, **attrs)
+
+
+def _if_lazy(lazy_mode: bool, **attrs: Any) -> bool:
+    return lazy_mode
+
+
+_STATE, _BETAS = "Moment1, Moment2", "beta1, beta2"
+_ATTRS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "lazy_mode": False, "scaled_epsilon": True}
+
+_DECAY = {"coeff": 0.01, "lr_ratio": 1.0, "with_decay": True}
+
+ADAM_UPDATE = update_op("adam", _STATE, betas=_BETAS, attrs=_ATTRS, touched_only=_if_lazy)(_adam)
+ADAMW_UPDATE = update_op("adamw", _STATE, betas=_BETAS, attrs=_ATTRS | _DECAY, touched_only=_if_lazy)(_adamw)
 
 
 class Adam(Optimizer):
@@ -44,13 +81,10 @@ class Adam(Optimizer):
         ['adam', 'adam']
     """
 
-    op_type = update.ADAM.type
-    options = {
-        **Optimizer.options,
-        "beta1": GroupOption("_beta1", checked_beta),
-        "beta2": GroupOption("_beta2", checked_beta),
-        "epsilon": GroupOption("_epsilon", checked_number),
-    }
+    op = ADAM_UPDATE
+    options = Optimizer.options | of_the_op(
+        beta1=checked_beta, beta2=checked_beta, epsilon=checked_number, lazy_mode=checked_flag
+    )
 
     def __init__(
         self,
@@ -67,27 +101,8 @@ class Adam(Optimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        owner = type(self).__name__
         self._multi_precision = bool(multi_precision)
-        self._beta1, self._beta2 = checked_beta(owner, "beta1", beta1), checked_beta(owner, "beta2", beta2)
-        self._epsilon = checked_number(owner, "epsilon", epsilon)
-        self._lazy_mode = bool(lazy_mode)
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return (
-            Accumulator("moment1", "Moment1"),
-            Accumulator("moment2", "Moment2"),
-            Accumulator("beta1_pow_acc", "Beta1Pow", self._beta1, scalar=True),
-            Accumulator("beta2_pow_acc", "Beta2Pow", self._beta2, scalar=True),
-        )
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {
-            "beta1": self._beta1,
-            "beta2": self._beta2,
-            "epsilon": self._epsilon,
-            "lazy_mode": self._lazy_mode,
-        }
+        self._set_options(beta1=beta1, beta2=beta2, epsilon=epsilon, lazy_mode=lazy_mode)
 
 
 class AdamW(Adam):
@@ -110,8 +125,8 @@ class AdamW(Adam):
         ['adamw', 'adamw']
     """
 
-    op_type = update.ADAMW.type
-    options = {**Adam.options, "weight_decay": GroupOption("_coeff", checked_number)}
+    op = ADAMW_UPDATE
+    options = Adam.options | {"weight_decay": GroupOption("_coeff", checked_number, "coeff")}
 
     def __init__(
         self,
@@ -129,29 +144,15 @@ class AdamW(Adam):
         name: str | None = None,
     ) -> None:
         super().__init__(
-            learning_rate,
-            beta1,
-            beta2,
-            epsilon,
-            parameters,
-            None,
-            grad_clip,
-            lazy_mode,
-            multi_precision,
-            name=name,
+            learning_rate, beta1, beta2, epsilon, parameters, None, grad_clip, lazy_mode, multi_precision, name=name
         )
         for what, function in (("lr_ratio", lr_ratio), ("apply_decay_param_fun", apply_decay_param_fun)):
             if not (function is None or callable(function)):
                 raise InvalidType(f"AdamW takes a function or None as {what}, got {function!r}")
-        self._coeff = checked_number("AdamW", "weight_decay", weight_decay)
+        self._set_options(weight_decay=weight_decay)
         self._lr_ratio, self._decays = lr_ratio, apply_decay_param_fun
 
     def attributes(self, parameter: Any) -> dict[str, Any]:
         decays = self._decays is None or bool(self._decays(parameter.name))
         ratio = 1.0 if self._lr_ratio is None else checked_number("AdamW", "lr_ratio", self._lr_ratio(parameter))
-        return {
-            **super().attributes(parameter),
-            "coeff": self._coeff,
-            "lr_ratio": ratio,
-            "with_decay": decays,
-        }
+        return {**super().attributes(parameter), "lr_ratio": ratio, "with_decay": decays}

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.ops.update import optimizers as update
+from workbench.ops.update.update import update_op
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
-from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Adamax"}
+
+
+@update_op("adamax", "Moment, InfNorm", betas="beta1", attrs={"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8})
+def ADAMAX_UPDATE(
+    xp: Any, p: Any, g: Any, lr: Any, m: Any, n: Any, beta1_power: Any, beta1: float, beta2: float, epsilon: float
+) -> tuple[Any, ...]:
+    """m = b1 m + (1 - b1) g; n = max(|g|, b2 n + eps); p -= lr / (1 - b1^t) m / n."""
+    m = beta1 * m + (1 - beta1) * g
+    n = xp.maximum(xp.abs(g), beta2 * n + epsilon)
+    return p - (lr / (1 - beta1_power)) * (m / n), m, n
 
 
 class Adamax(Optimizer):
@@ -36,13 +47,8 @@ class Adamax(Optimizer):
         ['adamax', 'adamax']
     """
 
-    op_type = update.ADAMAX.type
-    options = {
-        **Optimizer.options,
-        "beta1": GroupOption("_beta1", checked_beta),
-        "beta2": GroupOption("_beta2", checked_beta),
-        "epsilon": GroupOption("_epsilon", checked_number),
-    }
+    op = ADAMAX_UPDATE
+    options = Optimizer.options | of_the_op(beta1=checked_beta, beta2=checked_beta, epsilon=checked_number)
 
     def __init__(
         self,
@@ -56,18 +62,4 @@ class Adamax(Optimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._beta1, self._beta2 = (
-            checked_beta("Adamax", "beta1", beta1),
-            checked_beta("Adamax", "beta2", beta2),
-        )
-        self._epsilon = checked_number("Adamax", "epsilon", epsilon)
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return (
-            Accumulator("moment", "Moment"),
-            Accumulator("inf_norm", "InfNorm"),
-            Accumulator("beta1_pow_acc", "Beta1Pow", self._beta1, scalar=True),
-        )
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {"beta1": self._beta1, "beta2": self._beta2, "epsilon": self._epsilon}
+        self._set_options(beta1=beta1, beta2=beta2, epsilon=epsilon)

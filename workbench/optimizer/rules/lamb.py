@@ -6,13 +6,64 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.ops.update import optimizers as update
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import wide_dtype
+from workbench.framework.values.rows import dense
+from workbench.framework.values.spec import Spec, require_float
+from workbench.ops.precision import wide
+from workbench.ops.update.update import update_op
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import GroupOption, of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
-from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Lamb"}
+
+_ATTRS = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
+
+
+def _direction(
+    xp: Any, p: Any, g: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any,
+    beta1: float, beta2: float, epsilon: float, weight_decay: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    """m and v as in Adam, and m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay p."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * (g * g)
+    adapted = (m / (1 - beta1_power)) / (xp.sqrt(v / (1 - beta2_power)) + epsilon)
+    return adapted + weight_decay * p, m, v
+
+
+@update_op("lamb", "Moment1, Moment2", betas="beta1, beta2", attrs=_ATTRS)
+def LAMB_UPDATE(xp: Any, p: Any, g: Any, lr: Any, *state: Any, **attrs: Any) -> tuple[Any, ...]:
+    """p -= lr direction, where lr was multiplied with the ratio of norms (`lamb_ratio`)."""
+    direction, m, v = _direction(xp, p, g, *state, **attrs)
+    return p - lr * direction, m, v
+
+
+def _infer_ratio(param: Spec, grad: Spec, *state: Spec, **attrs: Any) -> Spec:
+    require_float("lamb_ratio", param, grad, *state)
+    return Spec((1,), wide_dtype(param.dtype))
+
+
+@op(
+    "lamb_ratio",
+    "Param, Grad, Moment1, Moment2, Beta1Pow, Beta2Pow -> Out",
+    sparse="Grad",
+    attrs=_ATTRS,
+    infer=_infer_ratio,
+)
+def LAMB_RATIO(
+    xp: Any, param: Any, grad: Any, moment1: Any, moment2: Any, beta1_power: Any, beta2_power: Any, **attrs: Any
+) -> Any:
+    """||param|| / ||direction of LAMB's step||, in shape [1]; 1 where one of them is 0."""
+    p = wide(param)
+    powers = (power.reshape(()).astype(p.dtype) for power in (beta1_power, beta2_power))
+    grad = dense(xp, grad).astype(p.dtype)
+    direction, *_ = _direction(xp, p, grad, wide(moment1), wide(moment2), *powers, **attrs)
+    length, step = xp.sqrt((p * p).sum()), xp.sqrt((direction * direction).sum())
+    both = (length > 0) & (step > 0)
+    return xp.where(both, length / xp.where(both, step, 1), 1).astype(p.dtype).reshape(1)
 
 
 class Lamb(Optimizer):
@@ -42,13 +93,11 @@ class Lamb(Optimizer):
         ['lamb', 'lamb']
     """
 
-    op_type = update.LAMB.type
+    op = LAMB_UPDATE
     options = {
         **Optimizer.options,
-        "beta1": GroupOption("_beta1", checked_beta),
-        "beta2": GroupOption("_beta2", checked_beta),
-        "epsilon": GroupOption("_epsilon", checked_number),
-        "lamb_weight_decay": GroupOption("_decay", checked_number),
+        **of_the_op(beta1=checked_beta, beta2=checked_beta, epsilon=checked_number),
+        "lamb_weight_decay": GroupOption("_decay", checked_number, "weight_decay"),
     }
 
     def __init__(
@@ -69,32 +118,17 @@ class Lamb(Optimizer):
         if not (exclude_from_weight_decay_fn is None or callable(exclude_from_weight_decay_fn)):
             given = exclude_from_weight_decay_fn
             raise InvalidType(f"Lamb takes a function or None as exclude_from_weight_decay_fn, got {given!r}")
-        self._decay = checked_number("Lamb", "lamb_weight_decay", lamb_weight_decay)
-        self._beta1, self._beta2 = checked_beta("Lamb", "beta1", beta1), checked_beta("Lamb", "beta2", beta2)
-        self._epsilon = checked_number("Lamb", "epsilon", epsilon)
-        self._excludes = exclude_from_weight_decay_fn
-        self._multi_precision, self._always_adapt = bool(multi_precision), bool(always_adapt)
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return (
-            Accumulator("moment1", "Moment1"),
-            Accumulator("moment2", "Moment2"),
-            Accumulator("beta1_pow_acc", "Beta1Pow", self._beta1, scalar=True),
-            Accumulator("beta2_pow_acc", "Beta2Pow", self._beta2, scalar=True),
-        )
+        self._set_options(lamb_weight_decay=lamb_weight_decay, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        self._multi_precision = bool(multi_precision)
+        self._excludes, self._always_adapt = exclude_from_weight_decay_fn, bool(always_adapt)
 
     def attributes(self, parameter: Any) -> dict[str, Any]:
         excluded = self._excludes is not None and bool(self._excludes(parameter))
-        return {
-            "beta1": self._beta1,
-            "beta2": self._beta2,
-            "epsilon": self._epsilon,
-            "weight_decay": 0.0 if excluded else self._decay,
-        }
+        return super().attributes(parameter) | ({"weight_decay": 0.0} if excluded else {})
 
     def scaled_rate(self, rate: Any, parameter: Any, held: Any, grad: Any, states: dict[str, Any]) -> Any:
         attributes = self.attributes(parameter)
         if attributes["weight_decay"] == 0.0 and not self._always_adapt:
             return rate
-        ratio = update.LAMB_RATIO(held, grad, *states.values(), **attributes)
+        ratio = LAMB_RATIO(held, grad, *states.values(), **attributes)
         return rate * ratio.astype(rate.dtype)

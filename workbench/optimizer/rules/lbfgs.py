@@ -14,6 +14,8 @@ from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.rules.line_search import strong_wolfe
 from workbench.optimizer.update_rule import clipped_and_decayed
 
+OFFERED = {"workbench.optimizer": "LBFGS"}
+
 Closure = Callable[[], Any]
 Vector = np.ndarray
 

@@ -6,13 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.errors import Unimplemented
-from workbench.ops.update import optimizers as update
-from workbench.optimizer.checks import checked_number
+from workbench.ops.update.update import update_op
+from workbench.optimizer.checks import checked_flag, checked_number
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.groups import GroupOption
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
-from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "Momentum"}
+
+
+@update_op("momentum", "Velocity", attrs={"mu": 0.9, "use_nesterov": False})
+def MOMENTUM_UPDATE(xp: Any, p: Any, g: Any, lr: Any, v: Any, mu: float, use_nesterov: bool) -> tuple[Any, ...]:
+    """v = mu v + g; p -= lr v, or lr (g + mu v) with Nesterov's acceleration."""
+    v = mu * v + g
+    return p - lr * (g + mu * v if use_nesterov else v), v
 
 
 class Momentum(Optimizer):
@@ -37,11 +45,11 @@ class Momentum(Optimizer):
         ['momentum', 'momentum']
     """
 
-    op_type = update.MOMENTUM.type
+    op = MOMENTUM_UPDATE
     options = {
         **Optimizer.options,
-        "momentum": GroupOption("_momentum", checked_number),
-        "use_nesterov": GroupOption("_use_nesterov", lambda owner, what, value: bool(value)),
+        "momentum": GroupOption("_momentum", checked_number, "mu"),
+        "use_nesterov": GroupOption("_use_nesterov", checked_flag, "use_nesterov"),
     }
 
     def __init__(
@@ -59,13 +67,6 @@ class Momentum(Optimizer):
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
         self._multi_precision = bool(multi_precision)
-        self._momentum = checked_number("Momentum", "momentum", momentum)
+        self._set_options(momentum=momentum, use_nesterov=use_nesterov)
         if rescale_grad != 1.0:
             raise Unimplemented(f"Momentum: rescale_grad={rescale_grad!r} is not supported; scale the loss instead")
-        self._use_nesterov = bool(use_nesterov)
-
-    def accumulators(self) -> tuple[Accumulator, ...]:
-        return (Accumulator("velocity", "Velocity"),)
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {"mu": self._momentum, "use_nesterov": self._use_nesterov}

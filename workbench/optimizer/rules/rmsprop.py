@@ -5,13 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.ops.update import optimizers as update
-from workbench.optimizer.checks import checked_beta, checked_number
+from workbench.errors import ShapeError
+from workbench.ops.update.update import update_op
+from workbench.optimizer.checks import checked_beta, checked_flag, checked_number
 from workbench.optimizer.clip import ClipGradBase
-from workbench.optimizer.groups import GroupOption
+from workbench.optimizer.groups import GroupOption, of_the_op
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
 from workbench.optimizer.states import Accumulator
+
+OFFERED = {"workbench.optimizer": "RMSProp"}
+
+
+def _require_mean(*specs: Any, centered: bool, **attrs: Any) -> None:
+    if centered and specs[-1] is None:
+        raise ShapeError("centred RMSProp needs its mean gradient", "an input MeanGrad", "nothing")
+
+
+@update_op(
+    "rmsprop",
+    "MeanSquare, Moment, MeanGrad?",
+    attrs={"decay": 0.9, "epsilon": 1e-10, "momentum": 0.0, "centered": False},
+    require=_require_mean,
+)
+def RMSPROP_UPDATE(
+    xp: Any, p: Any, g: Any, lr: Any, s: Any, u: Any, mean_grad: Any,
+    decay: float, epsilon: float, momentum: float, centered: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """s = rho s + (1 - rho) g^2; u = mu u + lr g / sqrt(s + eps); p -= u.
+
+    `centered` takes the squared mean gradient off s under the root.
+    """
+    s = decay * s + (1 - decay) * (g * g)
+    spread = s
+    if centered:
+        mean_grad = decay * mean_grad + (1 - decay) * g
+        spread = s - mean_grad * mean_grad
+    u = momentum * u + lr * (g / xp.sqrt(spread + epsilon))
+    return p - u, s, u, mean_grad
 
 
 class RMSProp(Optimizer):
@@ -39,13 +70,11 @@ class RMSProp(Optimizer):
         ['rmsprop', 'rmsprop']
     """
 
-    op_type = update.RMSPROP.type
+    op = RMSPROP_UPDATE
     options = {
         **Optimizer.options,
-        "rho": GroupOption("_rho", checked_beta),
-        "epsilon": GroupOption("_epsilon", checked_number),
-        "momentum": GroupOption("_momentum", checked_number),
-        "centered": GroupOption("_centered", lambda owner, what, value: bool(value)),
+        "rho": GroupOption("_rho", checked_beta, "decay"),
+        **of_the_op(epsilon=checked_number, momentum=checked_number, centered=checked_flag),
     }
 
     def __init__(
@@ -61,11 +90,7 @@ class RMSProp(Optimizer):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        self._rho, self._epsilon = (
-            checked_beta("RMSProp", "rho", rho),
-            checked_number("RMSProp", "epsilon", epsilon),
-        )
-        self._momentum, self._centered = checked_number("RMSProp", "momentum", momentum), bool(centered)
+        self._set_options(rho=rho, epsilon=epsilon, momentum=momentum, centered=centered)
 
     def accumulators(self) -> tuple[Accumulator, ...]:
         return (
@@ -73,11 +98,3 @@ class RMSProp(Optimizer):
             Accumulator("mean_square", "MeanSquare"),
             Accumulator("mean_grad", "MeanGrad"),
         )
-
-    def attributes(self, parameter: Any) -> dict[str, Any]:
-        return {
-            "decay": self._rho,
-            "epsilon": self._epsilon,
-            "momentum": self._momentum,
-            "centered": self._centered,
-        }

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.ops.update import optimizers as update
+from workbench.ops.update.update import update_op
 from workbench.optimizer.clip import ClipGradBase
 from workbench.optimizer.lr import LRScheduler
 from workbench.optimizer.optimizer import Optimizer
+
+OFFERED = {"workbench.optimizer": "SGD"}
+
+
+@update_op("sgd", touched_only=True)
+def SGD_UPDATE(xp: Any, p: Any, g: Any, lr: Any) -> tuple[Any, ...]:
+    """p -= lr g."""
+    return (p - lr * g,)
 
 
 class SGD(Optimizer):
@@ -27,7 +35,7 @@ class SGD(Optimizer):
         ['sgd', 'sgd']
     """
 
-    op_type = update.SGD.type
+    op = SGD_UPDATE
 
     def __init__(
         self,

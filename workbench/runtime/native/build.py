@@ -19,6 +19,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, cast
 
+from workbench.framework.op.record import all_ops
 from workbench.framework.rows.kernel import RowKernel, all_kernels
 from workbench.runtime.devices import processors
 from workbench.runtime.native.elf import Image, joined, link
@@ -89,8 +90,7 @@ def compile_part(folder: Path, number: int) -> Described:
 
 def row_kernels() -> dict[str, RowKernel]:
     """The kernels of all row programs, by name."""
-    import workbench.ops  # noqa: F401 - which declares the programs
-
+    all_ops()  # declare the programs
     return {kernel.name: kernel for kernel in all_kernels()}
 
 

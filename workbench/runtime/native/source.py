@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from workbench.config import get_flag
+from workbench.framework.op.record import LIBRARIES
 
 IMAGE, LLVM = "image", "llvm"  # what brings kernels into a process
 _DECLARES = re.compile(r"^from workbench\.runtime\.kernels\.registry import", re.MULTILINE)
@@ -57,7 +58,8 @@ def fingerprint() -> str:
 
 def _row_programs(root: Path) -> list[tuple[str, bytes]]:
     """The files that row programs are written and traced with: their names and texts."""
-    files = [(path, path.read_bytes()) for path in sorted((root / "ops").rglob("*.py"))]
+    paths = [path for folder in LIBRARIES for path in sorted((root / folder).rglob("*.py"))]
+    files = [(path, path.read_bytes()) for path in paths]
     own = [(path, text) for path, text in files if b"row_op(" in text]
     own += [(path, path.read_bytes()) for path in sorted((root / "framework" / "rows").glob("*.py"))]
     return [(path.relative_to(root).as_posix(), text) for path, text in own]

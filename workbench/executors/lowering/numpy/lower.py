@@ -29,6 +29,7 @@ from workbench.graph.ssa import (
     FUSED_UPDATE,
     SCALE_LOSS_GRAD,
     Node,
+    update_of,
 )
 
 
@@ -44,7 +45,7 @@ def lower(row: Row, context: Context) -> list[Call]:
     if node.type == FUSED_UPDATE:
         return lower_update(node, context)
     if is_dynamic(row):
-        return [_Patching(row, context) if node.record.patch is not None else _Dynamic(row, context)]
+        return [_Patching(row, context) if node.record.update is not None else _Dynamic(row, context)]
     return _static(node, context)
 
 
@@ -153,9 +154,13 @@ class _Dynamic:
 class _Patching(_Dynamic):
     """An update with a sparse gradient: makes the rows it changes, where the others stay as they are."""
 
+    def __init__(self, row: Row, context: Context) -> None:
+        super().__init__(row, context)
+        self.update = update_of(row.node)
+
     def __call__(self) -> None:
         ins = [_values(holder) for holder in self.ins]
-        patches = self.node.record.patch(numpy_xp, *ins, **self.attrs) if self.node.record.patch is not None else None
+        patches = self.update.patch(numpy_xp, *ins, **self.attrs)
         if patches is None or not self._keeps_others(ins):
             super().__call__()
             return

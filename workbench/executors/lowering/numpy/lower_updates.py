@@ -14,7 +14,7 @@ from workbench.executors.planning.memory.buckets import flat_offsets
 from workbench.executors.planning.plan import gradients_of
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import Op, find_op
-from workbench.graph.ssa import Node
+from workbench.graph.ssa import Node, update_of
 
 
 def lower_update(node: Node, context: Context) -> list[Call]:
@@ -22,7 +22,9 @@ def lower_update(node: Node, context: Context) -> list[Call]:
     record = find_op(node.attrs["update"])
     if updates_one_copy(node, context) and node is not (context.shards(node) or ())[0]:
         operands = flat_operands(node, record, context)
-        return [] if operands is None else _moving(node, operands[2])  # the rest is done by the first device
+        if operands is None:
+            return []
+        return _moving(node, operands[2], update_of(node).betas)  # the first device does the rest
     before: list[Call] = []
     if context.reduces_in_update(node):
         before, context = _summed(node, context)
@@ -88,10 +90,10 @@ def member_operands(node: Node, context: Context) -> Iterator[tuple[list[Any], l
         yield ins, arrays_of([slot and slot[k] for slot in node.outputs], context)
 
 
-def _moving(node: Node, powers: list[np.ndarray]) -> list[Call]:
+def _moving(node: Node, powers: list[np.ndarray], betas: Sequence[str]) -> list[Call]:
     """The powers of beta for the next step."""
-    betas = [node.attrs["attrs"][name] for name in ("beta1", "beta2")[: len(powers)]]
-    return [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, betas, strict=True)]
+    factors = [node.attrs["attrs"][name] for name in betas]
+    return [partial(np.multiply, p, p.dtype.type(b), p) for p, b in zip(powers, factors, strict=True)]
 
 
 def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], list[Any], list[np.ndarray]] | None:
@@ -105,6 +107,7 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
         return None
     ins: list[Any] = []
     powers: list[np.ndarray] = []
+    power_slots = update_of(node).powers
     for slot, values in zip(record.inputs, node.inputs, strict=True):
         if values is None or values[0] is None:
             ins.append(None)
@@ -116,7 +119,7 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
             bucket = context.bucket(node.place, [v.name for v in values])
             if bucket is None:
                 return None
-            if slot.name.endswith("Pow"):
+            if slot.name in power_slots:
                 powers.append(bucket[:: 64 // bucket.itemsize])  # one number in every aligned member
                 bucket = context.array(values[0])
             ins.append(bucket)
@@ -124,5 +127,5 @@ def flat_operands(node: Node, record: Op, context: Context) -> tuple[list[Any], 
     outs = []
     for slot, values in zip(record.outputs, node.outputs, strict=True):
         source = record.aliases[slot.name]
-        outs.append(None if values is None or source.endswith("Pow") else ins[position[source]])
+        outs.append(None if values is None or source in power_slots else ins[position[source]])
     return ins, outs, powers

@@ -19,6 +19,7 @@ from workbench.graph.ssa import Node
 Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
 
 ANY_VIEW, ANY_ELEMENTWISE, ANY_ROWS = "any view", "any element-wise op", "any row program"  # in place of op types
+ANY_UPDATE = "any update of a parameter"
 IN_FLOAT32 = "any op on halves"
 
 RULES: dict[str, Rule] = {}
@@ -53,14 +54,30 @@ def native(
 
 def rule_of(node: Node) -> Rule | None:
     """The rule of a node, None if it has none."""
-    rule = RULES.get(node.type)
-    if rule is not None or not node.is_op or not set(node.record.needs) <= {"wanted"}:
-        return rule
-    if node.record.rows is not None:
-        return RULES.get(ANY_ROWS)
-    if node.record.is_view:
-        return RULES[ANY_VIEW]
-    return RULES[ANY_ELEMENTWISE] if node.record.is_elementwise else None
+    return RULES.get(_noted_as(node.record) if node.is_op else node.type)
+
+
+def has_rule(record: Op) -> bool:
+    """Whether there is a rule for nodes of an op."""
+    return _noted_as(record) in RULES
+
+
+def takes_sparse(node: Node) -> bool:
+    """Whether the rule of a node takes sparse gradients, or makes them."""
+    return (_noted_as(node.record) if node.is_op else node.type) in SPARSE
+
+
+def _noted_as(record: Op) -> str:
+    """What the rule of an op is noted under: its type, or what ops of its kind have in common."""
+    if record.type in RULES or not set(record.needs) <= {"wanted"}:
+        return record.type
+    if record.update is not None:
+        return ANY_UPDATE
+    if record.rows is not None:
+        return ANY_ROWS
+    if record.is_view:
+        return ANY_VIEW
+    return ANY_ELEMENTWISE if record.is_elementwise else record.type
 
 
 def rules_of(node: Node) -> list[Rule]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering import tape
-from workbench.executors.lowering.tape.registry import INTEGERS, SPARSE, rule_of
+from workbench.executors.lowering.tape.registry import INTEGERS, rule_of, takes_sparse
 from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, computed_in
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
@@ -27,7 +27,7 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     written = [specs[v] for v in node.writes]
     read = [specs[v] for v in node.value_reads]
     if any(spec.kind == ROWS for spec in (*read, *written)):
-        return node.type in SPARSE and all(_is_plain(spec) for spec in (*read, *written))
+        return takes_sparse(node) and all(_is_plain(spec) for spec in (*read, *written))
     dense = all(is_static(spec) for spec in (*read, *written))
     return dense and (node.type in INTEGERS or all(_is_written(spec.dtype.numpy) for spec in written))
 

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.executors.lowering.operands import Call, Context, Scratch, objects_of
-from workbench.executors.lowering.tape.registry import OBJECTS, SPARSE, Rule, rules_of, works_on_halves, writes_once
+from workbench.executors.lowering.tape.registry import (
+    OBJECTS,
+    Rule,
+    rules_of,
+    takes_sparse,
+    works_on_halves,
+    writes_once,
+)
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
 from workbench.executors.lowering.tape.team import LateRow, ThreadTeam
 from workbench.executors.lowering.tape.vector_code import Unsuitable, VectorCode, dtype_for
@@ -55,8 +62,8 @@ class _State(NamedTuple):
 
 def _can_be_written(row: Row) -> bool:
     """Whether the rule of a row can do without the arrays of what travels as an object."""
-    kind = row.node.type
-    return kind in OBJECTS or all(v.spec.kind == ROWS and kind in SPARSE for v in objects_of(row))
+    node = row.node
+    return node.type in OBJECTS or all(v.spec.kind == ROWS and takes_sparse(node) for v in objects_of(row))
 
 
 class TapeWriter:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from workbench.executors.lowering.tape.registry import OBJECTS, RULES, SPARSE, rule_of
-from workbench.framework.op.record import Op
+from workbench.executors.lowering.tape.registry import OBJECTS, has_rule, rule_of, takes_sparse
 from workbench.framework.program.block import Block
 from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, values_of
@@ -25,7 +24,8 @@ def why_by_numpy(node: Node) -> str:
     if rule_of(node) is None:
         return NO_RULE
     operands = [*values_of(node.inputs), *node.writes]
-    if node.type not in OBJECTS | SPARSE and any(value.spec.kind == ROWS for value in operands):
+    takes_objects = node.type in OBJECTS or takes_sparse(node)
+    if not takes_objects and any(value.spec.kind == ROWS for value in operands):
         return SPARSE_GRADIENT
     inside = list(dict.fromkeys(_without_rule(node)))
     if inside:
@@ -37,9 +37,4 @@ def why_by_numpy(node: Node) -> str:
 def _without_rule(node: Node) -> Iterator[str]:
     """Types of the operators in a node's blocks that no rule is for."""
     for block in (value for value in node.attrs.values() if isinstance(value, Block)):
-        yield from (op.type for op in block.ops if not _has_rule(op.record))
-
-
-def _has_rule(record: Op) -> bool:
-    plain = set(record.needs) <= {"wanted"} and (record.is_view or record.is_elementwise)
-    return record.type in RULES or plain
+        yield from (op.type for op in block.ops if not has_rule(op.record))

@@ -167,7 +167,7 @@ def updates_of(program: Program) -> list[Operator]:
 
 def is_update_operator(op: Operator) -> bool:
     """Whether an operator is the update of a parameter."""
-    return bool(op.role & OPTIMIZE and op.role_vars and "Param" in op.record.aliases.values())
+    return bool(op.role & OPTIMIZE and op.role_vars and op.record.update is not None)
 
 
 def _mode(config: DistributeTranspilerConfig) -> int:
@@ -225,7 +225,7 @@ def _updating(block: Block, name: str) -> Iterator[Operator]:
 def goes_by_elements(op: Operator) -> bool:
     """Whether an operator does with a part of its operands what it does with the whole; what takes norms does not."""
     record = op.record
-    return record.is_elementwise or record in _BY_ROWS or "Param" in record.aliases.values()
+    return record.is_elementwise or record in _BY_ROWS or record.update is not None
 
 
 def _is_only_looked_up(block: Block, name: str) -> bool:

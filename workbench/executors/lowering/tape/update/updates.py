@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands, updates_one_copy
-from workbench.executors.lowering.tape.registry import native
+from workbench.executors.lowering.tape.registry import ANY_UPDATE, native
 from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, move, operands, require, require_plain
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -17,9 +17,8 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, lower
-from workbench.framework.op.record import find_op
-from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_UPDATE, REDUCE, Node
-from workbench.ops.update.optimizers import UPDATES
+from workbench.framework.op.record import UpdateBody, find_op
+from workbench.graph.ssa import ALL_REDUCE, BROADCAST, FUSED_ALL_REDUCE, FUSED_UPDATE, REDUCE, Node, update_of
 from workbench.ops.update.traced_formula import Split, traced
 from workbench.runtime.comm.request import sum_order
 from workbench.runtime.native.tape import address
@@ -27,21 +26,21 @@ from workbench.runtime.native.tape import address
 _REQUIRE_EQUAL = {4: "require_equal", 8: "require_equal_words"}  # by the bytes of a number
 
 
-@native(*map(find_op, UPDATES), sparse=True)
+@native(ANY_UPDATE, sparse=True)
 def update(writer: TapeWriter, row: Row) -> None:
     """One parameter."""
     outs, ins = operands(writer, row)
+    body = update_of(row.node)
     if isinstance(ins[1], SparseOperand):
-        _update_rows(writer, row.node.type, row.node.attrs, outs, ins)
+        _update_rows(writer, body, row.node.attrs, outs, ins)
     else:
-        write_update(writer, row.node.type, row.node.attrs, [outs], ins)
+        write_update(writer, body, row.node.attrs, [outs], ins)
 
 
 def _update_rows(
-    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Any], ins: Sequence[Any]
+    writer: TapeWriter, body: UpdateBody, attrs: dict[str, Any], outs: Sequence[Any], ins: Sequence[Any]
 ) -> None:  # fmt: skip
     """A table of which some rows have a gradient."""
-    body = UPDATES[kind]
     count = len(ins) - len(body.betas)
     tables, results = [ins[0], *ins[3:count]], outs[: len(outs) - len(body.betas)]
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
@@ -87,7 +86,7 @@ def _move_powers(
 
 
 def write_update(
-    writer: TapeWriter, kind: str, attrs: dict[str, Any], outs: Sequence[Sequence[Any]], ins: Sequence[Any],
+    writer: TapeWriter, body: UpdateBody, attrs: dict[str, Any], outs: Sequence[Sequence[Any]], ins: Sequence[Any],
     powers: Sequence[np.ndarray] | None = None, summands: Sequence[np.ndarray] = (),
 ) -> None:  # fmt: skip
     """The formula of an update on arrays; what depends on rate and powers alone is computed once.
@@ -97,7 +96,6 @@ def write_update(
         powers: what is multiplied by the betas in the end, where that is not the arrays in `ins`.
         summands: what is added to the gradient, one after the other.
     """
-    body = UPDATES[kind]
     count = len(ins) - len(body.betas)
     held = [ins[0], ins[1], *ins[3:count], *summands]
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
@@ -122,11 +120,11 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
     """Many parameters: as one array where they lie together, with powers that do not agree left to NumPy; else one
     after the other."""
     node = row.node
-    record = find_op(node.attrs["update"])
+    record, body = find_op(node.attrs["update"]), update_of(node)
     shards = writer.context.shards(node)
     if shards is None and flat_operands(node, record, writer.context) is None:
         for ins, outs in member_operands(node, writer.context):
-            write_update(writer, record.type, node.attrs["attrs"], [outs], ins)
+            write_update(writer, body, node.attrs["attrs"], [outs], ins)
         return
     ins, outs, powers = _flat_operands(writer, node)
     if shards is not None:
@@ -137,17 +135,17 @@ def fused_update(writer: TapeWriter, row: Row) -> None:
             _require_one_rate(writer, shards)
             everywhere = [_flat_operands(writer, other)[1] for other in shards]
         outs_of_all = [[None if out is None else out[own] for out in outs] for outs in everywhere]
-        count = len(ins) - len(UPDATES[record.type].betas)
+        count = len(ins) - len(body.betas)
         sharded = [a if a is None or k == 2 or k >= count else a[own] for k, a in enumerate(ins)]
         others: list[np.ndarray] = []
         if writer.context.reduces_in_update(node):
             sharded[1], *others = (a[own] for a in summands(node, writer.context))
-        write_update(writer, record.type, node.attrs["attrs"], outs_of_all, sharded, powers, others)
+        write_update(writer, body, node.attrs["attrs"], outs_of_all, sharded, powers, others)
         return
     require(all(p.dtype in FLOATS for p in powers))
     for p in powers:
         writer.row(_REQUIRE_EQUAL[p.itemsize], p, p, p.size, p.strides[0] // p.itemsize if p.size > 1 else 1)
-    write_update(writer, record.type, node.attrs["attrs"], [outs], ins, powers)
+    write_update(writer, body, node.attrs["attrs"], [outs], ins, powers)
 
 
 def _require_one_rate(writer: TapeWriter, shards: Sequence[Node]) -> None:
