@@ -266,8 +266,8 @@ AREAS = (
     ),
     Area(
         "optimizer",
-        ("Optimizer", "States", "ClipGradByGlobalNorm", "add_decay", "Groups", "UpdateRule", "Adam", "Lamb", "RMSProp",
-         "ReduceOnPlateau", "LRScheduler", "NoamDecay", "OneCycleLR", "strong_wolfe"),
+        ("Optimizer", "States", "ClipGradByGlobalNorm", "add_decay", "Groups", "UpdateRule", "Update", "Adam", "Lamb",
+         "RMSProp", "ReduceOnPlateau", "LRScheduler", "NoamDecay", "OneCycleLR", "strong_wolfe"),
         (
             "tests/optimizer/test_formulas.py",
             "tests/optimizer/test_clip_and_decay.py",
@@ -276,6 +276,7 @@ AREAS = (
             "tests/optimizer/test_optimizer_state.py",
             "tests/optimizer/test_minimize.py",
             "tests/optimizer/test_minimize_refusals.py",
+            "tests/optimizer/test_own_optimizer.py",
             "tests/optimizer/test_lbfgs.py",
             "tests/optimizer/test_interrupted.py",
             "tests/jit/test_same_bits.py",

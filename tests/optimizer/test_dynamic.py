@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.optimizer.stepping import trained
-from workbench import optimizer
+from workbench import facade, optimizer
 from workbench.errors import InvalidArgument, InvalidType, PreconditionNotMet
 from workbench.nn import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue, initializer
 from workbench.optimizer import lr
@@ -78,6 +78,12 @@ def steps(opt: optimizer.Optimizer, weights: dict[str, Any], gradients: Any = GR
         step(opt, weights, given)
         values.append({name: p.numpy() for name, p in weights.items()})
     return values
+
+
+def test_every_optimizer_has_a_row() -> None:
+    """But for LBFGS, which searches lines in dynamic mode alone and has no op."""
+    offered = facade.names(facade.offered("workbench.optimizer"))
+    assert {type(make()).__name__ for make in OPTIMIZERS.values()} == offered.keys() - {"LBFGS"}
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

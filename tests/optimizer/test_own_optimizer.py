@@ -11,6 +11,8 @@ import pytest
 import workbench as wb
 from tests.executors.tape.runs import tape
 from tests.parallel.models import devices
+from tests.servers.test_modes import GRADIENT, dense_model, job
+from tests.servers.test_modes import START as SERVED
 from workbench.config import override
 from workbench.executors.lowering.tape.registry import RULES
 from workbench.executors.lowering.tape.vector_code import Unsuitable
@@ -101,3 +103,16 @@ def test_it_trains_on_devices(fading: type[Optimizer], count: int, way: str, mon
     for name, value in expected().items():
         np.testing.assert_allclose(values[name], value, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(np.stack(powers), np.full((2, count), RHO ** (STEPS + 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_servers_keep_its_state(fading: type[Any], sync: bool) -> None:
+    """A parameter in two blocks, each of which has state and a power of its own."""
+    with job(lambda: dense_model(lambda: fading(RATE, RHO)), sync) as ((trainer,), scopes):
+        values = [trainer.step() for _ in range(STEPS)]
+        powers = [n for scope in scopes for n in scope.local_var_names() if "rho_pow_acc" in n]
+    assert len(powers) == 2
+    p, s = SERVED.astype(np.float64), 0.0
+    for t, value in enumerate(values, 1):
+        p, s = p - RATE * RHO**t * (GRADIENT + s), GRADIENT
+        np.testing.assert_allclose(value, p, rtol=2e-5, atol=1e-5)

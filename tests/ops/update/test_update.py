@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 import workbench.optimizer.rules  # noqa: F401  (fills the op table)
 from workbench.errors import InvalidArgument
 from workbench.framework.expr.numpy_functions import numpy_xp
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import OPS, find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.rows import Rows
 from workbench.framework.values.spec import Spec
+from workbench.ops.update.traced_formula import traced
+from workbench.ops.update.update import update_op
 
 
 def train(type: str, state: list[Any], steps: int, **attrs: Any) -> list[float]:
@@ -191,3 +193,20 @@ def test_centred_rmsprop_needs_its_mean_gradient() -> None:
     op = find_op("rmsprop")
     with pytest.raises(InvalidArgument, match="MeanGrad"):
         op.infer(*([spec(2), spec(2), spec(1), spec(2), spec(2), None]), **op.complete({"centered": True}))
+
+
+@pytest.mark.parametrize(
+    ("formula", "count"), [(lambda xp, p, g, lr, m: (p - lr * g,), 1), (lambda xp, p, g, lr: p, 0)]
+)
+def test_a_formula_that_returns_too_little_is_refused(formula: Any, count: int) -> None:
+    """In kernels as by NumPy: what it leaves out would stay as it is."""
+    record = update_op("toy_forgetful", "Moment" * count)(formula)
+    try:
+        arrays = [np.ones(3), np.ones(3), np.ones(1), *[np.zeros(3)] * count]
+        with pytest.raises(TypeError, match="returns a tuple of the new Param"):
+            record.forward(numpy_xp, *arrays)
+        held, scalars = [arrays[0], arrays[1], *arrays[3:]], [arrays[2]]
+        with pytest.raises(TypeError, match="returns a tuple of the new Param"):
+            traced(record.update.formula, held, scalars, {})
+    finally:
+        del OPS["toy_forgetful"]

@@ -89,17 +89,18 @@ class UpdateBody(Protocol):
     """How the op of an optimizer updates a parameter; all are declared by `ops/update/update.py`.
 
     Attributes:
-        formula: `(xp, param, grad, rate, *accumulators, *powers, **attrs)` -> the new parameter and accumulators,
-            element by element; kernels are made from it.
         state: the slots of what a parameter has besides: accumulators, then powers.
         betas: attributes of which the formula gets powers; the op multiplies these once more after use.
         powers: the slots of the powers.
     """
 
-    formula: Callable[..., tuple[Any, ...]]
     state: Sequence[str]
     betas: Sequence[str]
     powers: Sequence[str]
+
+    def formula(self, xp: Any, *arrays: Any, **attrs: Any) -> tuple[Any, ...]:
+        """From parameter, gradient, rate, accumulators and powers: the new parameter and accumulators, element by
+        element. Kernels are made from it."""
 
     def touched_only(self, **attrs: Any) -> bool:
         """Whether only the rows of a sparse gradient take part."""

@@ -136,10 +136,23 @@ class Update:
     def __init__(
         self, formula: Formula, state: Sequence[str], betas: Sequence[str], touched_only: bool | Callable[..., bool]
     ) -> None:
-        self.formula, self.state, self.betas = formula, state, betas
+        self._formula, self.state, self.betas = formula, state, betas
         self.powers = state[len(state) - len(betas) :]
         self._touched_only = touched_only
         self.__module__ = formula.__module__  # where the op is declared
+
+    def formula(self, xp: Any, *arrays: Any, **attrs: Any) -> tuple[Any, ...]:
+        """The new parameter and accumulators.
+
+        Raises:
+            TypeError: the formula returns something else.
+        """
+        results = self._formula(xp, *arrays, **attrs)
+        kept = self.state[: len(self.state) - len(self.betas)]
+        if not isinstance(results, tuple) or len(results) != 1 + len(kept):
+            names = ", ".join(["Param", *kept])
+            raise TypeError(f"the formula {self._formula.__name__} returns a tuple of the new {names}, got {results!r}")
+        return results
 
     def touched_only(self, **attrs: Any) -> bool:
         """Whether only the rows of a sparse gradient take part."""
