@@ -20,7 +20,7 @@ Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
 
 ANY_VIEW, ANY_ELEMENTWISE, ANY_ROWS = "any view", "any element-wise op", "any row program"  # in place of op types
 ANY_UPDATE = "any update of a parameter"
-IN_FLOAT32 = "any op on halves"
+IN_FLOAT32, ON_DENSE = "any op on halves", "any op on strided arrays"
 
 RULES: dict[str, Rule] = {}
 INTEGERS: set[str] = set()  # ops whose kernels write integers, too
@@ -81,17 +81,15 @@ def _noted_as(record: Op) -> str:
 
 
 def rules_of(node: Node) -> list[Rule]:
-    """The rules a node may be written by, of which the first that suits does: its own, then that on float32."""
+    """The rules a node may be written by, of which the first that suits does: its own, then those on copies."""
     rule = rule_of(node)
     if rule is None:
         return []
-    is_one = node.is_op and node.type not in JOINED and "run_block" not in node.record.needs
-    return [rule, RULES[IN_FLOAT32]] if is_one and works_on_halves(node) else [rule]
-
-
-def works_on_halves(node: Node) -> bool:
-    """Whether an operand is float16 or bfloat16."""
-    return has_halves(value.spec.dtype.numpy for value in (*node.reads, *node.writes))
+    if not node.is_op or "run_block" in node.record.needs:
+        return [rule]
+    if has_halves(value.spec.dtype.numpy for value in (*node.reads, *node.writes)):
+        return [rule] if node.type in JOINED else [rule, RULES[IN_FLOAT32]]
+    return [rule, RULES[ON_DENSE]]
 
 
 def writes_once(rule: Rule) -> bool:

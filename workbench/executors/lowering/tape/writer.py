@@ -6,7 +6,8 @@ What has no native form stays a NumPy call and cuts the tape in two. The rules, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ from workbench.executors.lowering.tape.registry import (
     Rule,
     rules_of,
     takes_sparse,
-    works_on_halves,
     writes_once,
 )
 from workbench.executors.lowering.tape.segment import Mark, NativeFlag, Segment
@@ -103,6 +103,7 @@ class TapeWriter:
         self._vector: VectorCode | None = None
         self._own = False  # whether the current row is part of it
         self._may_grow = False  # whether it is added to where it is, for nothing has to be taken back
+        self._is_on_stand_ins = False  # whether the current row works on copies of operands
         self._since_look_up = 0.0
         self._readers: Callable[[Value], Sequence[Node]] | None = None
         self._open_sums: list[OpenSum] = []
@@ -159,6 +160,20 @@ class TapeWriter:
             return False
         return True
 
+    def on_stand_ins(self, rule: Rule, row: Row, stand_ins: Mapping[Value, np.ndarray]) -> None:
+        """Write a row by a rule on other arrays than those of its operands, temporaries of the row."""
+        own = self.context
+
+        def array(value: Value) -> np.ndarray:
+            stand_in = stand_ins.get(value)
+            return own.array(value) if stand_in is None else stand_in
+
+        self.context, self._is_on_stand_ins = replace(own, array=array), True
+        try:
+            rule(self, row)
+        finally:
+            self.context, self._is_on_stand_ins = own, False
+
     def _grows(self, rule: Rule) -> bool:
         """Whether element-wise work may be added to where it is: the rule writes once, and nothing if it cannot."""
         return writes_once(rule)
@@ -206,7 +221,7 @@ class TapeWriter:
         self._end_vector()
         row = self._rows[-1]
         value = row.node.outputs[number]
-        own = not works_on_halves(row.node)  # else the row works on temporaries
+        own = not self._is_on_stand_ins  # else the row works on temporaries
         if self._team is not None and own and self._team.may_be_late(row, value):
             self._team.leave(row, value, kernel, arguments)
         else:
