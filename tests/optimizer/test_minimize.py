@@ -241,6 +241,12 @@ class TestGroups:
         assert session.value("c")[0] == pytest.approx(c - 0.1 * (0.9 * v + 1 + 0.5 * c))
         assert session.value("d")[0] == 2.0  # in no group
 
+    def test_a_group_of_adam_may_be_lazy(self):
+        opt = optimizer.Adam(0.1, parameters=[{"params": ["a"], "lazy_mode": True}, {"params": ["b"]}])
+        _, main = trained(opt, {name: np.array([2.0]) for name in "ab"})
+        lazy = {op.inputs["Param"][0]: op.attrs["lazy_mode"] for op in main.global_block().ops if op.record.update}
+        assert lazy == {"a": True, "b": False}
+
     @pytest.mark.parametrize("options", [{}, {"learning_rate": 0.5}])
     def test_one_clip_takes_the_norm_of_each_group_by_itself(self, options):
         """As Paddle 2.6 in dynamic mode: groups (3, 4) and (12) have the norms 5 and 12, not together 13."""

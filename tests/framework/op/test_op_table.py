@@ -16,6 +16,11 @@ from workbench.framework.program.reading.check import check_program
 from workbench.framework.program.program import Program
 check_program(Program.parse_from_string(open(sys.argv[1]).read()))
 """
+IN_TURN = """
+from workbench.framework.op.record import OPS, find_op
+assert find_op("scale").type == "scale" and "workbench.optimizer.rules" not in sys.modules
+assert find_op("sgd").update is not None and find_op("lamb_ratio").update is None
+"""
 UNKNOWN = """
 from workbench.framework.op.record import find_op
 try:
@@ -35,7 +40,7 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("code", [BUILD, UNKNOWN])
+@pytest.mark.parametrize("code", [BUILD, IN_TURN, UNKNOWN])
 def test_the_library_is_loaded_when_a_type_is_looked_up(code: str) -> None:
     run(code)
 
@@ -70,12 +75,12 @@ def test_an_import_that_was_interrupted_is_made_good_by_the_next_one(after: int)
 
 
 AGAIN = """
-import workbench.ops
+import workbench.optimizer.rules
 from workbench.framework.op.record import OPS
 before = dict(OPS)
-for name in [name for name in sys.modules if name.startswith("workbench.ops")]:
+for name in [name for name in sys.modules if name.startswith(("workbench.ops", "workbench.optimizer"))]:
     del sys.modules[name]  # as an import that fails does
-import workbench.ops
+import workbench.optimizer.rules
 kept = [name for name, record in before.items() if OPS[name] is record]
 assert not kept, kept
 """
