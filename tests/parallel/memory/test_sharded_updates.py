@@ -73,7 +73,7 @@ def test_a_shared_update_gives_the_bits_of_one_on_every_device(
 ) -> None:
     results, shared = trained(name, devices)
     assert shared == [devices] * 6
-    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda buckets: False)
+    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda *given: False)
     apart, none = trained(name, devices)
     assert none == [0] * 6
     same_bits(results, apart)
@@ -128,7 +128,7 @@ def test_replicas_are_compared_when_a_step_is_bound_and_not_in_every_step(monkey
     """Whatever number of steps had been made before."""
     asked: list[int] = []
     real = replicated_values._hold_the_same
-    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda buckets: asked.append(1) or real(buckets))
+    monkeypatch.setattr(replicated_values, "_hold_the_same", lambda *given: asked.append(1) or real(*given))
     exe, counts = wide(OPTIMIZERS["sgd"]()).start().parallel(2), []
     for rows in (20, 20, 12, 12, 12, 20, 12):
         exe.run([], feed=batch(rows))

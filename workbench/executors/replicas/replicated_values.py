@@ -49,7 +49,8 @@ class ReplicatedValues:
         for group in self._groups:
             buckets = [self.buckets(node) for node in group]
             seen += [(b, b.writes, b.steps) for own in buckets if own is not None for b in own.values()]
-            if _hold_the_same(buckets, update_of(group[0]).powers):
+            powers = update_of(group[0]).powers
+            if _hold_the_same(buckets, powers):
                 shards.update(dict.fromkeys(group, group))
         return shards, seen
 
