@@ -17,7 +17,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     0: ("framework", "config", "errors", "events", "between", "version", "assets", "facade"),
     1: ("ops",),
     2: ("autodiff", "builders", "optimizer"),
-    3: ("graph", "runtime"),
+    3: ("graph", "runtime", "cuda"),
     4: ("executors", "dygraph"),
     5: ("checkpoint", "data", "layers", "metrics"),
     6: ("parallel", "jit", "precision"),
@@ -44,7 +44,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "linalg",
     ),
 }
-STRANGERS = {frozenset({"graph", "runtime"}), frozenset({"executors", "dygraph"})}
+STRANGERS = {frozenset({"graph", "runtime"}), frozenset({"graph", "cuda"}), frozenset({"executors", "dygraph"})}
 ROW_OF = {package: row for row, packages in ROWS.items() for package in packages}
 
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -98,7 +98,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 
 FRONT_ENDS = {"IPython", "ipywidgets", "anywidget", "matplotlib", "ipykernel", "jupyter_client", "jupyterlab"}
 LOWEST_FRONT_END_ROW = 8
-CUPY_FILES = {"workbench/runtime/gpu.py", "workbench/runtime/comm/nccl.py"}
+CUPY_FILES = {"workbench/cuda/cupy_driver.py"}
 
 
 def package_of(module: str) -> str:
@@ -210,7 +210,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, where: str, line: str, expe
     [
         ("workbench/framework/program/block.py", "from workbench.errors import ProgramError"),
         ("workbench/optimizer/rules/adam.py", "from workbench.autodiff import append_backward"),
-        ("workbench/runtime/gpu.py", "import cupy"),
+        ("workbench/cuda/cupy_driver.py", "import cupy"),
         ("workbench/notebook/plots.py", "from matplotlib.figure import Figure"),
         ("magics/program.py", "from workbench.framework import Program\nfrom IPython.core import magic"),
         ("workbench/static.py", "from workbench.executors.api.executor import Executor"),
