@@ -21,7 +21,7 @@ def execute(blocks: list[str], namespace: dict[str, Any]) -> None:
 
 
 def main(path: str) -> None:
-    declared, run = (blocks := sys.stdin.read().split("\0"))[:3], blocks[3:]
+    declared, run = (blocks := sys.stdin.read().split("\0"))[:2], blocks[2:]
     namespace: dict[str, Any] = {}
     execute(declared, namespace)
     build.modules = lambda: ("tape.interpreter", "tape.whole_step")

@@ -63,6 +63,11 @@ def main() -> None:
     away = x - x.mean(1, keepdims=True)
     most = np.abs(away).max(1, keepdims=True)
     check("spread_out", wb.spread_out, [away / most, weight / most])
+    largest = np.maximum.accumulate(x, axis=1)
+    places = np.maximum.accumulate(np.where(x == largest, np.arange(x.shape[1]), 0), axis=1)
+    slope = np.zeros_like(weight)
+    np.add.at(slope, (np.arange(len(x))[:, None], places), weight)
+    check("running_max", wb.running_max, [largest, slope])
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from workbench.errors import NotFound
 from workbench.runtime.division import Division, divisions_of
 
@@ -58,6 +60,21 @@ class Footprint:
     def own(self) -> frozenset[int]:
         """Arguments that point to memory for temporaries: rows that run at the same time need their own."""
         return frozenset(self._declared.get("own", ()))
+
+    @cached_property
+    def optional(self) -> frozenset[int]:
+        """Arguments that point to memory or nowhere."""
+        return frozenset(self._declared.get("optional", ()))
+
+    @cached_property
+    def dtypes(self) -> dict[int, tuple[np.dtype[Any], ...]]:
+        """Of the arguments that point to memory: which dtypes arrays there may have."""
+        return {at: tuple(map(np.dtype, names)) for at, names in self._declared.get("dtypes", ())}
+
+    @cached_property
+    def moved(self) -> tuple[int, ...]:
+        """Arguments that point to what is only moved: arrays there have one dtype."""
+        return tuple(self._declared.get("moved", ()))
 
     def _function(self, expression: str) -> Callable[..., Any]:
         """An expression of the arguments."""

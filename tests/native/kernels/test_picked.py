@@ -36,17 +36,21 @@ def test_one_index_per_entry(outer: int, height: int, count: int, inner: int, dt
     np.testing.assert_array_equal(out, np.take_along_axis(x, index, 1))
 
     values, result, expected = entries(seed + 1, dtype, outer, count, inner), x.copy(), x.copy()
-    assert run_row("put_along", values, index, result, *sizes, unit(dtype)) == DONE
+    alone, alone_expected = x.copy(), np.zeros_like(x)
+    assert run_row("put_along", values, index, result, *sizes, unit(dtype), 0) == DONE
+    assert run_row("put_along", values, index, alone, *sizes, unit(dtype), 1) == DONE
     for at in np.ndindex(*index.shape):  # of several the last
-        expected[at[0], index[at], at[2]] = values[at]
+        expected[at[0], index[at], at[2]] = alone_expected[at[0], index[at], at[2]] = values[at]
     np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(alone, alone_expected)
 
     more, total = numbers(seed + 2, outer, count, inner), numbers(seed, outer, height, inner).copy()
-    exact = total.astype(np.float64)
-    assert run_row("add_along", more, index, total, *sizes) == DONE
+    exact, alone = np.stack([total.astype(np.float64), np.zeros(total.shape)]), total.copy()
+    assert run_row("add_along", more, index, total, *sizes, 0) == DONE
+    assert run_row("add_along", more, index, alone, *sizes, 1) == DONE
     for at in np.ndindex(*index.shape):
-        exact[at[0], index[at], at[2]] += more[at]
-    np.testing.assert_allclose(total, exact, rtol=1e-5, atol=1e-5)
+        exact[:, at[0], index[at], at[2]] += more[at]
+    np.testing.assert_allclose([total, alone], exact, rtol=1e-5, atol=1e-5)
 
 
 def _index(seed: int, height: int, *shape: int) -> np.ndarray:
@@ -95,8 +99,8 @@ def test_a_number_that_names_nothing_is_declined(bad: int) -> None:
     out, kept = x.copy(), x.copy()
     part = np.ascontiguousarray(x[:, :2])
     assert run_row("take_along", x, index, out[:, :2].copy(), 2, 3, 2, 4, 1) == DECLINED
-    assert run_row("put_along", part, index, out, 2, 3, 2, 4, 1) == DECLINED
-    assert run_row("add_along", part, index, out, 2, 3, 2, 4) == DECLINED
+    assert run_row("put_along", part, index, out, 2, 3, 2, 4, 1, 1) == DECLINED
+    assert run_row("add_along", part, index, out, 2, 3, 2, 4, 1) == DECLINED
     assert run_row("put_rows_at", part, ids, out, 2, 3, 2, 4) == DECLINED
     assert run_row("clear_rows_at", ids, out, 2, 3, 2, 4) == DECLINED
     assert run_row("add_rows_at", part, ids, out, 2, 3, 2, 4) == DECLINED

@@ -40,6 +40,7 @@ def backward_op(record: Op) -> Op:
         _infer(record, receivers, saved_outputs),
         attrs=dict(record.attrs),
         needs=("wanted", *(n for n in record.needs if n in ("place", "run_block"))),
+        kernel=record.grad_kernel,
         rows=record.grad_rows,
         cost=_cost(record),
         view=record.grad_view,

@@ -7,6 +7,7 @@ defaults, and rules:
     forward(xp, *arrays, **attrs)      -> array or tuple; `xp` is NumPy or CuPy
     grad(g, out, *inputs, **attrs)     -> gradient or tuple, one per input slot, written with public ops
     cost(*specs, **attrs)              -> Cost(flops, bytes)
+    kernel(*inputs, *outputs, **attrs) -> (name, *words): the row of a compiled kernel that computes these arrays
 
 Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slot (its value may be None),
 `*` a slot that holds a list. Arrays travel by position in slot order, attributes by keyword.
@@ -109,6 +110,21 @@ class UpdateBody(Protocol):
         """Per output slot a `rows.Patch` or a whole new value; None where a sparse gradient changes every row."""
 
 
+class TemporaryArray(NamedTuple):
+    """Memory that a row of a kernel needs besides its operands, as a word of that row.
+
+    An output that nobody wants is such memory, too.
+    """
+
+    shape: tuple[Any, ...]
+    dtype: Any
+
+    @property
+    def ndim(self) -> int:
+        """As of an array."""
+        return len(self.shape)
+
+
 def parse_slots(text: str) -> tuple[Slot, ...]:
     """`"X, Y*, Bias?"` as slots."""
     slots = []
@@ -146,6 +162,11 @@ class Op:
             **attrs)`, tested against the rule, element-wise if the op is; `grad_infer` its infer rule where
             gradients are not dense tensors like the inputs.
         update: of the op of an optimizer, how it updates a parameter.
+        kernel: `(*inputs, *outputs, **attrs)` -> the row of a kernel written for this op that computes the outputs: the
+            kernel's name and its arguments in order, among them arrays as they are given and `TemporaryArray`s; or
+            False where the kernel does not take such operands. It may look at shapes and dtypes of arrays, not
+            at their numbers. `executors/lowering/tape/declared.py` tells what it need not look at. `grad_kernel` is
+            that of the backward op.
         rows: the row program its body is, from which kernels are made; `grad_rows` that of the backward op.
         layer: key under which unnamed outputs are counted (`mean_0.tmp_0`); the type unless given.
         forward_of: for a `<type>_grad` op, the op it belongs to.
@@ -163,6 +184,8 @@ class Op:
     update: UpdateBody | None = None
     cost: Callable[..., Cost] | None = None
     rows_form: Op | None = None
+    kernel: Callable[..., Any] | None = None
+    grad_kernel: Callable[..., Any] | None = None
     needs: tuple[str, ...] = ()
     traits: frozenset[str] = frozenset()
     rows: RowProgram | None = None

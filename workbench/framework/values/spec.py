@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from math import prod
 from operator import index
 from typing import Any, NamedTuple
 
@@ -134,6 +136,22 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
     if not -rank <= axis < rank:
         raise ShapeError(f"{what} is out of range", f"an int in [{-rank}, {rank})", axis)
     return axis + rank if axis < 0 else axis
+
+
+def sizes_along(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+    """How many elements come before an axis, its size, and how many come behind it."""
+    axis = normalize_axis(axis, len(shape))
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def groups_of(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
+    """Sizes of neighbouring axes that are all among `axes`, or none of them; and whether they are."""
+    return merged_groups([(size, a in axes) for a, size in enumerate(shape) if size != 1])
+
+
+def merged_groups(groups: Sequence[tuple[int, bool]]) -> list[tuple[int, bool]]:
+    """Groups of which no two neighbours are of the same kind."""
+    return [(prod(n for n, _ in same), kind) for kind, same in groupby(groups, key=lambda group: group[1])]
 
 
 def require_float(what: str, *specs: Spec | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import is_number, tensor_method
-from workbench.framework.values.spec import Spec, normalize_axis, require_same_dtype, same_dim
+from workbench.framework.values.spec import Spec, normalize_axis, require_same_dtype, same_dim, sizes_along
 from workbench.ops.arguments import one_int
 from workbench.ops.index.picking import require_dims, require_index, zeros_of
 from workbench.ops.index_range import require_in_range
@@ -41,12 +41,36 @@ def _take_rule(g: Any, out: Any, x: Any, index: Any, axis: int) -> Any:
     return PUT_ALONG_AXIS(zeros_of(x), index, g, axis=axis, reduce="add")
 
 
+def sizes_named(x: Any, index: Any, axis: int) -> tuple[Any, ...]:
+    """How many entries of `x` come before an axis, its size, how many of these are named, and what comes behind it."""
+    outer, height, inner = sizes_along(x.shape, axis)
+    return outer, height, index.shape[axis], inner
+
+
+def is_whole(x: Any, index: Any, axis: int) -> bool:
+    """Whether the index has an entry for each that it stands for."""
+    axis = normalize_axis(axis, x.ndim)
+    dims = enumerate(zip(x.shape, index.shape, strict=False))
+    return x.ndim == index.ndim and all(a == axis or n == k for a, (n, k) in dims)
+
+
+def _take_row(x: Any, index: Any, out: Any, axis: int) -> Any:
+    sizes = sizes_named(x, index, axis)
+    return is_whole(x, index, axis) and ("take_along", x, index, out, *sizes, x.itemsize // 4)
+
+
+def _add_row(x: Any, index: Any, g: Any, out: Any, axis: int) -> Any:
+    return is_whole(x, index, axis) and ("add_along", g, index, out, *sizes_named(x, index, axis), True)
+
+
 @op(
     "take_along_axis",
     "Input, Index -> Result",
     attrs={"axis": 0},
     infer=_infer_take,
     grad=_take_rule,
+    kernel=_take_row,
+    grad_kernel=_add_row,
     saved="Index",
     shape_only="Input",
     no_grad="Index",

@@ -9,7 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost
 from workbench.framework.values.dtype import float32
 from workbench.framework.values.rows import Rows, dense
-from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of
+from workbench.framework.values.spec import ROWS, Spec, require_float, same_dim, shape_text, size_of, sizes_along
 from workbench.ops.index_range import require_in_range
 
 OFFERED = {"workbench.nn.functional": "embedding one_hot"}
@@ -36,6 +36,18 @@ def _infer_lookup(table: Spec, ids: Spec, padding_idx: int, is_sparse: bool) -> 
 def _lookup_cost(table: Spec, ids: Spec, **attrs: Any) -> Cost:
     n, width = max(size_of(ids.shape), 0), max(table.shape[1], 0)
     return Cost(0, n * ids.dtype.itemsize + 2 * n * width * table.dtype.itemsize)
+
+
+def taken_row(table: Any, ids: Any, out: Any, padding: int = NO_PADDING, axis: int = 0) -> tuple[Any, ...]:
+    """The kernel that picks the parts of a table along an axis that ids name."""
+    outer, height, width = sizes_along(table.shape, axis)
+    return "take_rows", table, ids, out, outer, height, ids.size, width * (table.itemsize // 4), padding
+
+
+def added_row(x: Any, ids: Any, out: Any, padding: int = NO_PADDING, axis: int = 0) -> tuple[Any, ...]:
+    """The kernel that adds parts up where ids say."""
+    outer, height, width = sizes_along(out.shape, axis)
+    return "add_rows", x, ids, out, outer, height, ids.size, width, padding
 
 
 def _without_padding(xp: Any, ids: Any, vectors: Any, padding_idx: int) -> Any:
@@ -72,6 +84,7 @@ def _infer_lookup_back(table: Spec, ids: Spec, g: Spec, is_sparse: bool, **attrs
     grad=_lookup_rule,
     grad_forward=_lookup_back,
     grad_infer=_infer_lookup_back,
+    kernel=lambda table, ids, out, padding_idx, is_sparse: taken_row(table, ids, out, padding_idx),
     saved="Ids",
     shape_only="W",
     no_grad="Ids",
@@ -102,6 +115,8 @@ def _scatter_rule(g: Any, out: Any, ids: Any, x: Any, like: Any, padding_idx: in
     attrs={"padding_idx": NO_PADDING},
     infer=_infer_scatter,
     grad=_scatter_rule,
+    kernel=lambda ids, x, like, out, padding_idx: added_row(x, ids, out, padding_idx),
+    grad_kernel=lambda ids, x, like, g, out, padding_idx: taken_row(g, ids, out, padding_idx),
     saved="Ids",
     shape_only="X, Like",
     no_grad="Ids, Like",
@@ -167,11 +182,16 @@ def _infer_one_hot(x: Spec, depth: int, allow_out_of_range: bool) -> Spec:
     return Spec((*x.shape, depth), float32)
 
 
+def _one_hot_row(x: Any, out: Any, depth: int, allow_out_of_range: bool) -> Any:
+    return not allow_out_of_range and ("one_hot", x, out, x.size, depth)
+
+
 @op(
     "one_hot_v2",
     "X -> Out",
     attrs={"depth": 1, "allow_out_of_range": False},
     infer=_infer_one_hot,
+    kernel=_one_hot_row,
     layer="one_hot",
 )
 def ONE_HOT(xp: Any, x: Any, depth: int, allow_out_of_range: bool) -> Any:

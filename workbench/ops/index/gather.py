@@ -9,6 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.values.spec import Shape, Spec, normalize_axis, require_same_dtype, shape_text
 from workbench.ops.arguments import one_int
+from workbench.ops.index.embedding import added_row
 from workbench.ops.index.picking import add_slices, as_column, require_dims, require_index, sum_of, zeros_of
 from workbench.ops.index_range import require_in_range
 from workbench.ops.precision import rounded, wide
@@ -44,6 +45,7 @@ def _gather_rule(g: Any, out: Any, x: Any, index: Any, axis: int) -> Any:
     infer=_infer_gather,
     grad=_gather_rule,
     grad_forward=_gather_grad,
+    grad_kernel=lambda x, index, g, out, axis: added_row(g, index, out, axis=axis),
     saved="Index",
     shape_only="X",
     no_grad="Index",

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import as_dtype
-from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text
+from workbench.framework.values.spec import Shape, Spec, normalize_axis, same_dim, shape_text, sizes_along
 from workbench.ops.index_range import require_in_range
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import length_of
@@ -80,12 +80,22 @@ def _pick_rule(g: Any, out: Any, x: Any, label: Any, axis: int, ignore_index: in
     return place_label(label, g, x, axis=axis, ignore_index=ignore_index)
 
 
+def _pick_row(x: Any, label: Any, out: Any, axis: int, ignore_index: int) -> tuple[Any, ...]:
+    return "pick_label", x, label, out, *sizes_along(x.shape, axis), ignore_index
+
+
+def _place_row(x: Any, label: Any, out: Any, axis: int, ignore_index: int) -> tuple[Any, ...]:
+    return "place_label", x, label, out, *sizes_along(out.shape, axis), ignore_index
+
+
 @op(
     "pick_label",
     "X, Label -> Out",
     attrs={"axis": -1, "ignore_index": IGNORE_INDEX},
     infer=_infer_pick,
     grad=_pick_rule,
+    kernel=_pick_row,
+    grad_kernel=lambda x, label, g, out, **attrs: _place_row(g, label, out, **attrs),
     saved="Label",
     shape_only="X",
     no_grad="Label",
@@ -115,6 +125,8 @@ def _place_rule(g: Any, out: Any, label: Any, x: Any, like: Any, axis: int, igno
     attrs={"axis": -1, "ignore_index": IGNORE_INDEX},
     infer=_infer_place,
     grad=_place_rule,
+    kernel=lambda label, x, like, out, **attrs: _place_row(x, label, out, **attrs),
+    grad_kernel=lambda label, x, like, g, out, **attrs: _pick_row(g, label, out, **attrs),
     saved="Label",
     shape_only="X, Like",
     no_grad="Label, Like",
@@ -136,6 +148,7 @@ def _infer_count(label: Spec, ignore_index: int, dtype: str, zero_dim: bool) -> 
     "Label -> Out",
     attrs={"ignore_index": IGNORE_INDEX, "dtype": "float32", "zero_dim": False},
     infer=_infer_count,
+    kernel=lambda label, out, ignore_index, **attrs: ("count_labels", label, out, label.size, ignore_index),
 )
 def count_labels(xp: Any, label: Any, ignore_index: int, dtype: str, zero_dim: bool) -> Any:
     """How many labels are not `ignore_index`, at least 1, in shape [1] or []: the divisor of their mean loss."""

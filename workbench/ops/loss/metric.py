@@ -29,7 +29,11 @@ def _infer(out: Spec, indices: Spec, label: Spec, zero_dim: bool) -> tuple[Spec,
     return Spec(shape, float32), Spec(shape, int32), Spec(shape, int32)
 
 
-@op("accuracy", "Out, Indices, Label -> Accuracy, Correct, Total", attrs={"zero_dim": False}, infer=_infer)
+def _row(best: Any, indices: Any, label: Any, share: Any, correct: Any, total: Any, zero_dim: bool) -> tuple[Any, ...]:
+    return "accuracy", indices, label, share, correct, total, *indices.shape
+
+
+@op("accuracy", "Out, Indices, Label -> Accuracy, Correct, Total", attrs={"zero_dim": False}, infer=_infer, kernel=_row)
 def ACCURACY(xp: Any, out: Any, indices: Any, label: Any, zero_dim: bool) -> tuple[Any, Any, Any]:
     """The share of rows whose label is among `indices`, their number, and the number of rows; 0 of 0 is 0."""
     hits = (indices == label.reshape(-1, 1)).any(axis=1)

@@ -40,6 +40,7 @@ class PointerArgument:
         extent: in place of dims, an expression of how many bytes are touched, or of (first, end).
         own: it is memory for temporaries: rows that run at the same time need their own, and blocks do not move in it.
         optional: it may be None.
+        moved: what lies there is only moved, in words of four bytes: it may be of any dtype of 4 or 8 bytes.
     """
 
     type: Any
@@ -49,6 +50,12 @@ class PointerArgument:
     extent: str | None = None
     own: bool = False
     optional: bool = False
+    moved: bool = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the dtypes that arrays given for it may have; none where it is a table."""
+        return _MOVED if self.moved else _DTYPES.get(self.type) or _DTYPES_OF_BYTES.get(self.item, ())
 
     def bytes(self, name: str) -> str:
         """An expression of the bytes touched from there."""
@@ -81,6 +88,11 @@ class PointerArgument:
     @property
     def _pairs(self) -> list[tuple[Size, Size]]:
         return [dim for dim in self.dims if isinstance(dim, tuple)]
+
+
+_MOVED = ("float32", "float64", "int32", "int64")
+_DTYPES = {FLOATS: ("float32",), INTS: ("int64",), INTS32: ("int32",), BYTES: ("bool", "uint8")}
+_DTYPES_OF_BYTES = {1: ("bool", "uint8"), FLOAT: ("float32",), WORD: ("float64",)}  # of addresses
 
 
 def Floats(*dims: Dim, **options: Any) -> PointerArgument:
@@ -168,6 +180,9 @@ def declaration(
         "requires": f"{requires}, " if requires else "",
         "extents": [[at(name), pointer.bytes(name)] for name, pointer in pointers.items()],
         "own": [at(name) for name, pointer in pointers.items() if pointer.own],
+        "optional": [at(name) for name, pointer in pointers.items() if pointer.optional],
+        "moved": [at(name) for name, pointer in pointers.items() if pointer.moved],
+        "dtypes": [[at(name), pointer.dtypes] for name, pointer in pointers.items()],
         "divides": [
             _division(one if isinstance(one, Along) else Along(one), pointers, parameters, known) for one in divides
         ],

@@ -2,8 +2,9 @@
 
     rule(writer, row) -> None      writes rows; raises Unsuitable before the first one if the operands do not suit
 
-To give an op a native form, write a rule in a module of this folder and note it with `@native(THE_OP)`, its gradient's
-with `@native(THE_OP.backward)`. Element-wise ops and their gradients need none: their traced bodies become vector code.
+An op whose operands become several rows gets a rule in a module of this folder, noted with `@native(THE_OP)`, its
+gradient's with `@native(THE_OP.backward)`. All others need none: of element-wise ops and row programs the traced bodies
+become code, and an op with a kernel of its own declares the row of it (`Op.kernel`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Rule = Callable[[Any, Row], None]  # of a TapeWriter and a row
 
 ANY_VIEW, ANY_ELEMENTWISE, ANY_ROWS = "any view", "any element-wise op", "any row program"  # in place of op types
 ANY_UPDATE = "any update of a parameter"
+ANY_KERNEL = "any op that declares the row of a kernel"
 IN_FLOAT32, ON_DENSE = "any op on halves", "any op on strided arrays"
 
 RULES: dict[str, Rule] = {}
@@ -54,7 +56,7 @@ def native(
 
 def rule_of(node: Node) -> Rule | None:
     """The rule of a node, None if it has none."""
-    return RULES.get(_noted_as(node.record) if node.is_op else node.type)
+    return RULES.get(_key(node))
 
 
 def has_rule(record: Op) -> bool:
@@ -64,7 +66,16 @@ def has_rule(record: Op) -> bool:
 
 def takes_sparse(node: Node) -> bool:
     """Whether the rule of a node takes sparse gradients, or makes them."""
-    return (_noted_as(node.record) if node.is_op else node.type) in SPARSE
+    return _key(node) in SPARSE
+
+
+def writes_integers(node: Node) -> bool:
+    """Whether kernels of a node's rule may write integers."""
+    return _key(node) in INTEGERS
+
+
+def _key(node: Node) -> str:
+    return _noted_as(node.record) if node.is_op else node.type
 
 
 def _noted_as(record: Op) -> str:
@@ -73,6 +84,8 @@ def _noted_as(record: Op) -> str:
         return record.type
     if record.update is not None:
         return ANY_UPDATE
+    if record.kernel is not None:
+        return ANY_KERNEL
     if record.rows is not None:
         return ANY_ROWS
     if record.is_view:

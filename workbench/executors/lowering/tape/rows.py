@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -17,6 +16,7 @@ from workbench.framework.op.record import Op
 from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.framework.rows.recording import Per
+from workbench.framework.values.spec import groups_of
 from workbench.runtime.row_kernels import row_kernel
 
 Arrays = Sequence[Any]
@@ -114,16 +114,6 @@ def _place(shape: Sequence[Any], axes: Sequence[int]) -> Place | None:
     if summed == [False, True, False]:
         return COLUMNS, (sizes[0], sizes[1], sizes[2], sizes[2])
     return None
-
-
-def groups_of(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
-    """Sizes of neighbouring axes that are all summed over, or all kept."""
-    return merged([(size, a in axes) for a, size in enumerate(shape) if size != 1])
-
-
-def merged(groups: Sequence[tuple[int, bool]]) -> list[tuple[int, bool]]:
-    """Groups of which no two neighbours are of the same kind."""
-    return [(prod(n for n, _ in same), kind) for kind, same in groupby(groups, key=lambda group: group[1])]
 
 
 def _brought(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import lower
 from workbench.framework.values.dtype import HALVES
-from workbench.framework.values.spec import ROWS, normalize_axis
+from workbench.framework.values.spec import ROWS
 from workbench.runtime.native.tape import address
 
 Arrays = Sequence[Any]
@@ -79,10 +78,14 @@ def require_integers(*arrays: Any) -> None:
         require(isinstance(a, np.ndarray), a.dtype == INTEGER, a.flags.c_contiguous, a.size > 0)
 
 
-def sizes_along(x: np.ndarray, axis: int) -> tuple[int, int, int]:
-    """What comes before an axis, its size, and what comes behind it."""
-    axis = normalize_axis(axis, x.ndim)
-    return math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+def as_int64(writer: TapeWriter, index: Any) -> Any:
+    """Integers as int64."""
+    require(index.dtype in (INTEGER, np.dtype(np.int32)), index.flags.c_contiguous, index.size > 0)
+    if index.dtype == INTEGER:
+        return index
+    wide = writer.temporary(index.shape, INTEGER)
+    writer.row("wide_integers", index, wide, index.size)
+    return wide
 
 
 def fill(writer: TapeWriter, out: np.ndarray, number: float) -> None:

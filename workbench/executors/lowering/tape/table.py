@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering import tape
-from workbench.executors.lowering.tape.registry import INTEGERS, rule_of, takes_sparse
+from workbench.executors.lowering.tape.registry import rule_of, takes_sparse, writes_integers
 from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, computed_in
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
@@ -29,7 +29,7 @@ def has_kernels(node: Node, specs: Mapping[Value, Spec]) -> bool:
     if any(spec.kind == ROWS for spec in (*read, *written)):
         return takes_sparse(node) and all(_is_plain(spec) for spec in (*read, *written))
     dense = all(is_static(spec) for spec in (*read, *written))
-    return dense and (node.type in INTEGERS or all(_is_written(spec.dtype.numpy) for spec in written))
+    return dense and (writes_integers(node) or all(_is_written(spec.dtype.numpy) for spec in written))
 
 
 def _is_written(dtype: np.dtype[Any]) -> bool:

@@ -9,7 +9,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost
 from workbench.framework.values.spec import Spec, shape_text
 from workbench.ops.index.embedding import LOOKUP_TABLE, NO_PADDING, ONE_HOT, scatter_rows
-from workbench.ops.index.order.sort import TOP_K
+from workbench.ops.index.order.sort import TOP_K, put_back_row, sorted_row
 from workbench.ops.tensor.shape import squeeze
 
 _BEST = {"axis": -1, "largest": True, "sorted": True}
@@ -48,6 +48,7 @@ def _lookup_cost(table: Spec, ids: Spec, **attrs: Any) -> Cost:
     grad=_lookup_rule,
     grad_forward=_lookup_back,
     grad_infer=LOOKUP_TABLE.grad_infer,
+    kernel=LOOKUP_TABLE.kernel,
     saved="Ids",
     shape_only="W",
     no_grad="Ids",
@@ -67,6 +68,7 @@ LOOKUPS = (LOOKUP_TABLE, LABELLED_LOOKUP)  # whatever picks rows of a table
     "X -> Out",
     attrs=ONE_HOT.attrs,
     infer=lambda x, **attrs: ONE_HOT.infer(_without_last(x), **attrs),
+    kernel=ONE_HOT.kernel,
 )
 def LABELLED_ONE_HOT(xp: Any, x: Any, **attrs: Any) -> Any:
     """`one_hot_v2` of classes `[..., 1]`: `[..., depth]`."""
@@ -90,6 +92,8 @@ def _put_back_arrays(xp: Any, *arrays: Any, k: int, **more: Any) -> Any:
     infer=lambda x, k: TOP_K.infer(x, k=k, **_BEST),
     grad=_put_back,
     grad_forward=_put_back_arrays,
+    kernel=lambda x, out, indices, k: sorted_row(x, out, indices, k, -1, descending=True),
+    grad_kernel=lambda *arrays, k: put_back_row(*arrays, axis=-1),
     saved="Indices",
     shape_only="X",
 )

@@ -7,11 +7,11 @@ from typing import Any
 from workbench.errors import ShapeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import TemporaryArray, find_op
 from workbench.framework.values.dtype import int64
-from workbench.framework.values.spec import Spec, normalize_axis
+from workbench.framework.values.spec import Spec, normalize_axis, sizes_along
 from workbench.ops.arguments import one_int
-from workbench.ops.index.along_axis import PUT_ALONG_AXIS
+from workbench.ops.index.along_axis import PUT_ALONG_AXIS, sizes_named
 
 OFFERED = {"workbench": "argsort sort topk"}
 
@@ -46,6 +46,25 @@ def _put_back_arrays(
     return out
 
 
+MOST_BEST = 64  # of a row: each is compared with those found so far; more are sorted
+
+
+def sorted_row(x: Any, out: Any, indices: Any, kept: int, axis: int, descending: bool) -> Any:
+    """The kernel that gives the first entries of every row in order, and where they are."""
+    if normalize_axis(axis, x.ndim) != x.ndim - 1:
+        return False
+    rows, width, _ = sizes_along(x.shape, axis)
+    if descending and kept <= MOST_BEST:
+        return "best_of_rows", x, out, indices, rows, width, kept
+    return "sort_rows", x, out, indices, TemporaryArray((2, width), int64.numpy), rows, width, kept, descending
+
+
+def put_back_row(
+    x: Any, indices: Any, g: Any, of_indices: Any, out: Any, *, axis: int, **attrs: Any
+) -> tuple[Any, ...]:
+    return "put_along", g, indices, out, *sizes_named(x, indices, axis), out.itemsize // 4, True
+
+
 # argsort
 
 
@@ -61,6 +80,8 @@ def _infer_argsort(x: Spec, axis: int, descending: bool) -> tuple[Spec, Spec]:
     infer=_infer_argsort,
     grad=_put_back,
     grad_forward=_put_back_arrays,
+    kernel=lambda x, out, indices, axis, descending: sorted_row(x, out, indices, x.shape[axis], axis, descending),
+    grad_kernel=put_back_row,
     saved="Indices",
     shape_only="X",
 )
@@ -117,6 +138,8 @@ def _infer_topk(x: Spec, k: int, axis: int, largest: bool, sorted: bool) -> tupl
     infer=_infer_topk,
     grad=_put_back,
     grad_forward=_put_back_arrays,
+    kernel=lambda x, out, indices, k, axis, largest, sorted: sorted_row(x, out, indices, k, axis, largest),
+    grad_kernel=put_back_row,
     saved="Indices",
     shape_only="X",
 )

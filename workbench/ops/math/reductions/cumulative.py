@@ -8,9 +8,9 @@ from typing import Any
 from workbench.errors import DtypeError
 from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import TemporaryArray, find_op
 from workbench.framework.values.dtype import as_dtype, int64
-from workbench.framework.values.spec import Spec, normalize_axis, require_float, require_numbers
+from workbench.framework.values.spec import Spec, normalize_axis, require_float, require_numbers, sizes_along
 from workbench.ops.arguments import one_int
 from workbench.ops.math.compare import logical_and, where
 from workbench.ops.math.composed import trapezoids
@@ -50,12 +50,20 @@ def _cumsum_grad(g: Any, out: Any, x: Any, axis: int, exclusive: bool, reverse: 
     return CUMSUM(g, axis=axis, exclusive=exclusive, reverse=not reverse)
 
 
+def _running_sum(x: Any, out: Any, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
+    kernel = "running_whole_sum" if x.dtype == int64.numpy else "running_sum"
+    outer, n, inner = sizes_along(x.shape, axis)
+    return kernel, x, out, TemporaryArray((inner,), x.dtype), outer, n, inner, exclusive, reverse
+
+
 @op(
     "cumsum",
     "X -> Out",
     attrs={**AXIS, "exclusive": False, "reverse": False},
     infer=_infer_cumsum,
     grad=_cumsum_grad,
+    kernel=_running_sum,
+    grad_kernel=lambda x, g, out, reverse, **attrs: _running_sum(g, out, reverse=not reverse, **attrs),
     saved="",
     shape_only="X",
 )
@@ -103,7 +111,15 @@ def _cumprod_grad(g: Any, out: Any, x: Any, axis: int) -> Any:
     return where(zeros == 0.0, before, where(is_first, at_first, x * 0.0))
 
 
-@op("cumprod", "X -> Out", attrs=AXIS, infer=_infer_along, grad=_cumprod_grad, saved="X, Out")
+@op(
+    "cumprod",
+    "X -> Out",
+    attrs=AXIS,
+    infer=_infer_along,
+    grad=_cumprod_grad,
+    kernel=lambda x, out, axis: ("running_product", x, out, *sizes_along(x.shape, axis)),
+    saved="X, Out",
+)
 def CUMPROD(xp: Any, x: Any, axis: int) -> Any:
     """The products of the elements up to and with each one."""
     array = wide(x)
@@ -195,7 +211,7 @@ def _extremes_grad(gs: Any, outs: Any, x: Any, axis: int, dtype: str) -> Any:
     return None if gs[0] is None else find_op("put_along_axis")(zeros, outs[1], gs[0], axis=axis, reduce="add")
 
 
-def _extremes(type: str, best: Callable[..., Any], text: str) -> Any:
+def _extremes(type: str, best: Callable[..., Any], is_least: bool, text: str) -> Any:
     """An op that gives the best element so far and the last place where it is met."""
 
     def forward(xp: Any, x: Any, axis: int, dtype: str) -> tuple[Any, Any]:
@@ -206,15 +222,22 @@ def _extremes(type: str, best: Callable[..., Any], text: str) -> Any:
         places = xp.where(is_met, xp.arange(x.shape[axis]).reshape(shape), 0)
         return out, xp.maximum.accumulate(places, axis=axis).astype(dtype)
 
+    def kernel(x: Any, out: Any, places: Any, axis: int, dtype: str) -> tuple[Any, ...]:
+        return "running_best", x, out, places, *sizes_along(x.shape, axis), is_least
+
+    def grad_kernel(x: Any, places: Any, g: Any, of_places: Any, out: Any, axis: int, dtype: str) -> tuple[Any, ...]:
+        outer, n, inner = sizes_along(x.shape, axis)
+        return "add_along", g, places, out, outer, n, n, inner, True
+
     forward.__doc__ = text
     return op(
         type, "X -> Out, Indices", attrs={**AXIS, "dtype": "int64"}, infer=_infer_extremes, grad=_extremes_grad,
-        saved="Indices", shape_only="X",
+        kernel=kernel, grad_kernel=grad_kernel, saved="Indices", shape_only="X",
     )(forward)  # fmt: skip
 
 
-CUMMAX = _extremes("cummax", lambda xp: xp.maximum, "The largest element so far, and where it was met last.")
-CUMMIN = _extremes("cummin", lambda xp: xp.minimum, "The smallest element so far, and where it was met last.")
+CUMMAX = _extremes("cummax", lambda xp: xp.maximum, False, "The largest element so far, and where it was met last.")
+CUMMIN = _extremes("cummin", lambda xp: xp.minimum, True, "The smallest element so far, and where it was met last.")
 
 
 @tensor_method("cummax")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod as product_of
 from typing import Any
 
 from workbench.errors import DtypeError
@@ -10,7 +11,7 @@ from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.rows import row_op
 from workbench.framework.values.dtype import bool_
-from workbench.framework.values.spec import Spec
+from workbench.framework.values.spec import Spec, groups_of
 from workbench.ops.math.compare import where
 from workbench.ops.math.reductions.reduce import (
     ATTRS,
@@ -20,6 +21,7 @@ from workbench.ops.math.reductions.reduce import (
     infer_float,
     infer_reduced,
     reduce_with,
+    reduced_axes,
     reduction,
 )
 from workbench.ops.math.unary import exp
@@ -104,13 +106,25 @@ def _infer_bool(what: str) -> Callable[..., Spec]:
     return infer
 
 
-@op("reduce_all", "X -> Out", attrs=ATTRS, infer=_infer_bool("all"), layer="all")
+def _kernel(is_any: bool) -> Callable[..., Any]:
+    def row(x: Any, out: Any, dim: Sequence[int], reduce_all: bool, **attrs: Any) -> Any:
+        """Over neighbouring axes."""
+        groups = groups_of(x.shape, reduced_axes(x.ndim, dim, reduce_all))
+        at = [number for number, (_, is_reduced) in enumerate(groups) if is_reduced] or [len(groups)]
+        sizes = [size for size, _ in groups] + [1]
+        outer, inner = product_of(sizes[: at[0]]), product_of(sizes[at[0] + 1 :])
+        return len(at) == 1 and ("all_or_any", x, out, outer, sizes[at[0]], inner, is_any)
+
+    return row
+
+
+@op("reduce_all", "X -> Out", attrs=ATTRS, infer=_infer_bool("all"), kernel=_kernel(is_any=False), layer="all")
 def REDUCE_ALL(xp: Any, x: Any, **attrs: Any) -> Any:
     """Whether every element is true."""
     return reduce_with(x, x.all, **attrs)
 
 
-@op("reduce_any", "X -> Out", attrs=ATTRS, infer=_infer_bool("any"), layer="any")
+@op("reduce_any", "X -> Out", attrs=ATTRS, infer=_infer_bool("any"), kernel=_kernel(is_any=True), layer="any")
 def REDUCE_ANY(xp: Any, x: Any, **attrs: Any) -> Any:
     """Whether some element is true."""
     return reduce_with(x, x.any, **attrs)

@@ -29,8 +29,8 @@ def labels_fit(label, rows, classes, ignored):
 
 @kernel(divides=("outer",))
 def take_rows(
-    table: Address("outer", "max(height, 1)", "width"), ids: Ints("count"), out: Address("outer", "count", "width"),
-    outer, height, count, width, padding,
+    table: Address("outer", "max(height, 1)", "width", moved=True), ids: Ints("count"),
+    out: Address("outer", "count", "width", moved=True), outer, height, count, width, padding,
 ):  # fmt: skip
     """out[o, i] = table[o, ids[i]], zeros where the id is `padding`; rows of `width`."""
     if not labels_fit(ids, count, height, 0):

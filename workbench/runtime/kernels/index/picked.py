@@ -46,8 +46,8 @@ def move_words(source, first, out, begin, count):
 
 @kernel()
 def take_along(
-    x: Ints32("outer", "max(height, 1)", "inner", "unit"), index: Ints("outer", "count", "inner"),
-    out: Ints32("outer", "count", "inner", "unit"), outer, height, count, inner, unit,
+    x: Ints32("outer", "max(height, 1)", "inner", "unit", moved=True), index: Ints("outer", "count", "inner"),
+    out: Ints32("outer", "count", "inner", "unit", moved=True), outer, height, count, inner, unit,
 ):  # fmt: skip
     """out[o, j, i] = x[o, index[o, j, i], i]."""
     if not labels_fit(index, outer * count * inner, height, 0):
@@ -62,12 +62,14 @@ def take_along(
 
 @kernel()
 def put_along(
-    x: Ints32("outer", "count", "inner", "unit"), index: Ints("outer", "count", "inner"),
-    out: Ints32("outer", "max(height, 1)", "inner", "unit"), outer, height, count, inner, unit,
+    x: Ints32("outer", "count", "inner", "unit", moved=True), index: Ints("outer", "count", "inner"),
+    out: Ints32("outer", "max(height, 1)", "inner", "unit", moved=True), outer, height, count, inner, unit, clears,
 ):  # fmt: skip
-    """out[o, index[o, j, i], i] = x[o, j, i], of several the last; all else stays."""
+    """out[o, index[o, j, i], i] = x[o, j, i], of several the last; all else stays, or becomes 0 if it `clears`."""
     if not labels_fit(index, outer * count * inner, height, 0):
         return DECLINED
+    for n in range(outer * height * inner * unit if clears else 0):
+        out[n] = np.int32(0)
     for o in range(outer):
         for j in range(count):
             for i in range(inner):
@@ -79,11 +81,13 @@ def put_along(
 @kernel()
 def add_along(
     x: Floats("outer", "count", "inner"), index: Ints("outer", "count", "inner"),
-    out: Floats("outer", "max(height, 1)", "inner"), outer, height, count, inner,
+    out: Floats("outer", "max(height, 1)", "inner"), outer, height, count, inner, clears,
 ):  # fmt: skip
-    """out[o, index[o, j, i], i] += x[o, j, i], in the order of x."""
+    """out[o, index[o, j, i], i] += x[o, j, i], in the order of x; to 0 if it `clears`."""
     if not labels_fit(index, outer * count * inner, height, 0):
         return DECLINED
+    for n in range(outer * height * inner if clears else 0):
+        out[n] = np.float32(0)
     for o in range(outer):
         for j in range(count):
             for i in range(inner):
@@ -94,8 +98,8 @@ def add_along(
 
 @kernel()
 def put_rows_at(
-    x: Ints32("outer", "count", "width"), ids: Ints("count"), out: Ints32("outer", "max(height, 1)", "width"), outer,
-    height, count, width,
+    x: Ints32("outer", "count", "width", moved=True), ids: Ints("count"),
+    out: Ints32("outer", "max(height, 1)", "width", moved=True), outer, height, count, width,
 ):  # fmt: skip
     """out[o, ids[i]] = x[o, i], rows of `width` words, of several the last; all else stays."""
     if not labels_fit(ids, count, height, 0):
@@ -107,7 +111,9 @@ def put_rows_at(
 
 
 @kernel()
-def clear_rows_at(ids: Ints("count"), out: Ints32("outer", "max(height, 1)", "width"), outer, height, count, width):
+def clear_rows_at(
+    ids: Ints("count"), out: Ints32("outer", "max(height, 1)", "width", moved=True), outer, height, count, width
+):  # fmt: skip
     """out[o, ids[i]] = 0, rows of `width` words; all else stays."""
     if not labels_fit(ids, count, height, 0):
         return DECLINED

@@ -6,15 +6,17 @@ What is only moved may be of any dtype of 4 or 8 bytes; what is added is float32
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.index.labels import named, take, unit_of
+from workbench.executors.lowering.tape.index.labels import take, unit_of
 from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
     FLOAT,
     INTEGER,
+    as_int64,
     copy,
     dense,
     expression,
@@ -22,18 +24,15 @@ from workbench.executors.lowering.tape.rules import (
     operands,
     require,
     require_plain,
-    sizes_along,
 )
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
-from workbench.ops.index.along_axis import PUT_ALONG_AXIS, TAKE_ALONG_AXIS
-from workbench.ops.index.composed.labelled import LARGEST
+from workbench.framework.values.spec import sizes_along
+from workbench.ops.index.along_axis import PUT_ALONG_AXIS, is_whole, sizes_named
 from workbench.ops.index.coordinates import GATHER_ND, SCATTER_ND_ADD
 from workbench.ops.index.gather import INDEX_ADD
-from workbench.ops.index.order.sort import ARGSORT, TOP_K
 from workbench.ops.index.put import PUT_AT
 from workbench.ops.index.scatter import SCATTER
-from workbench.ops.math.reductions.cumulative import CUMMAX, CUMMIN
 
 Array = np.ndarray
 
@@ -57,14 +56,14 @@ def _cleared(writer: TapeWriter, out: Array) -> None:
 def _add_rows(writer: TapeWriter, x: Array, ids: Array, out: Array, axis: int = 0) -> None:
     x = dense(writer, x)
     require_plain(x, out)
-    outer, height, width = sizes_along(out, axis)
-    writer.row("add_rows_at", x, named(writer, ids), out, outer, height, ids.size, width)
+    outer, height, width = sizes_along(out.shape, axis)
+    writer.row("add_rows_at", x, as_int64(writer, ids), out, outer, height, ids.size, width)
 
 
 def _clear_rows(writer: TapeWriter, ids: Array, out: Array) -> None:
-    _, height, width = sizes_along(out, 0)
+    _, height, width = sizes_along(out.shape, 0)
     width *= unit_of(out)
-    writer.row("clear_rows_at", named(writer, ids), out, 1, height, ids.size, width)
+    writer.row("clear_rows_at", as_int64(writer, ids), out, 1, height, ids.size, width)
 
 
 @native(SCATTER, integers=True)
@@ -74,8 +73,8 @@ def scatter(writer: TapeWriter, row: Row) -> None:
     unit = unit_of(out, updates)
     _copied(writer, x, out)
     if row.node.attrs["overwrite"]:
-        _, height, width = sizes_along(out, 0)
-        writer.row("put_rows_at", updates, named(writer, ids), out, 1, height, ids.size, unit * width)
+        _, height, width = sizes_along(out.shape, 0)
+        writer.row("put_rows_at", updates, as_int64(writer, ids), out, 1, height, ids.size, unit * width)
         return
     _clear_rows(writer, ids, out)
     _add_rows(writer, updates, ids, out)
@@ -119,7 +118,7 @@ def _by_number(writer: TapeWriter, x: Array, index: Array) -> tuple[Array, Array
     require(x.flags.c_contiguous, depth > 0, all(type(size) is int for size in x.shape))
     sizes = writer.tape.keep(np.array(x.shape[:depth], np.int64))
     numbers = writer.temporary(index.shape[:-1], INTEGER)
-    writer.row("number_entries", named(writer, index), sizes, numbers, numbers.size, depth)
+    writer.row("number_entries", as_int64(writer, index), sizes, numbers, numbers.size, depth)
     return x.reshape(math.prod(x.shape[:depth]), -1), numbers
 
 
@@ -161,63 +160,29 @@ def scatter_nd_add_grad(writer: TapeWriter, row: Row) -> None:
 # One index per entry
 
 
-def _along(x: Array, index: Array, axis: int) -> tuple[int, int, int, int]:
-    """What comes before the axis, its size, how many are named along it, and what comes behind it."""
-    outer, height, inner = sizes_along(x, axis)
-    axis = axis % x.ndim
-    require(index.ndim == x.ndim)
-    require(all(a == axis or n == k for a, (n, k) in enumerate(zip(x.shape, index.shape, strict=True))))
-    return outer, height, index.shape[axis], inner
+def _along(x: Array, index: Array, axis: int) -> tuple[Any, ...]:
+    require(is_whole(x, index, axis))
+    return sizes_named(x, index, axis)
 
 
 def _take(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
     x = dense(writer, x)
     unit, sizes = unit_of(x, out), _along(x, index, axis)
-    writer.row("take_along", x, named(writer, index), out, *sizes, unit)
+    writer.row("take_along", x, as_int64(writer, index), out, *sizes, unit)
 
 
 def put(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
     """Entries to where an index names them in `out`, which has the others already."""
     x = dense(writer, x)
     unit, sizes = unit_of(x, out), _along(out, index, axis)
-    writer.row("put_along", x, named(writer, index), out, *sizes, unit)
+    writer.row("put_along", x, as_int64(writer, index), out, *sizes, unit, 0)
 
 
 def _add(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
     x = dense(writer, x)
     require_plain(x, out)
     sizes = _along(out, index, axis)
-    writer.row("add_along", x, named(writer, index), out, *sizes)
-
-
-@native(TAKE_ALONG_AXIS, integers=True)
-def take_along_axis(writer: TapeWriter, row: Row) -> None:
-    (out,), (x, index) = operands(writer, row)
-    _take(writer, x, index, out, row.node.attrs["axis"])
-
-
-@native(TAKE_ALONG_AXIS.backward)
-def take_along_axis_grad(writer: TapeWriter, row: Row) -> None:
-    (out,), (_, index, g) = operands(writer, row)
-    require(g is not None)
-    _cleared(writer, out)
-    _add(writer, g, index, out, row.node.attrs["axis"])
-
-
-@native(CUMMAX.backward, CUMMIN.backward)
-def running_best_grad(writer: TapeWriter, row: Row) -> None:
-    (out,), (_, places, g, _) = operands(writer, row)
-    require(g is not None)
-    _cleared(writer, out)
-    _add(writer, g, places, out, row.node.attrs["axis"])
-
-
-@native(ARGSORT.backward, TOP_K.backward, LARGEST.backward)
-def order_grad(writer: TapeWriter, row: Row) -> None:
-    (out,), (_, indices, g, _) = operands(writer, row)
-    require(g is not None)
-    _cleared(writer, out)
-    put(writer, g, indices, out, row.node.attrs.get("axis", -1))
+    writer.row("add_along", x, as_int64(writer, index), out, *sizes, 0)
 
 
 @native(PUT_ALONG_AXIS, integers=True)

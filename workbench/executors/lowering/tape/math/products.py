@@ -1,4 +1,4 @@
-"""Matrix products as rows of a tape: mul, matmul_v2 and their gradients."""
+"""Products as rows of a tape: mul, matmul_v2, dot and their gradients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, fill, operands, require
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, fill, operands, require, require_dense
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.executors.planning.sizes.size import is_at_least
 from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.values.spec import broadcast_shapes
-from workbench.ops.math.products.matmul import MATMUL, MUL
+from workbench.ops.math.products.matmul import DOT, MATMUL, MUL
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words.product import AS_IT_IS, FLIPPED, LINE, PANEL, left_pitch, most_terms
 
@@ -319,3 +320,26 @@ def matmul_grad(writer: TapeWriter, row: Row) -> None:
         of_y = product_rows(writer, left.swapaxes(-1, -2), g, _as_matrices(g_y, trans_y, False))
     write_apart(writer, 1, of_y)
     write_apart(writer, 0, of_x)
+
+
+# dot
+
+
+@native(DOT)
+def dot(writer: TapeWriter, row: Row) -> None:
+    (out,), (x, y) = operands(writer, row)
+    require_dense(out)
+    products = writer.temporary(x.shape, out.dtype)
+    expression(writer, lambda x, y: x * y, [products], [x, y])
+    add_up(writer, products, out.reshape((*x.shape[:-1], 1)))
+
+
+@native(DOT.backward)
+def dot_grad(writer: TapeWriter, row: Row) -> None:
+    (of_x, of_y), (x, y, g) = operands(writer, row)
+    require(g is not None)
+    require_dense(g)
+    g = g.reshape((*x.shape[:-1], 1))
+    for out, other in ((of_x, y), (of_y, x)):
+        if out is not None:
+            expression(writer, lambda g, other: g * other, [out], [g, other])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rows import groups_of, merged, write_op
+from workbench.executors.lowering.tape.rows import write_op
 from workbench.executors.lowering.tape.rules import (
     FLOAT,
     computed_in,
@@ -19,12 +19,16 @@ from workbench.executors.lowering.tape.rules import (
     require,
     require_dense,
     require_floating,
+    require_integers,
+    require_plain,
 )
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
+from workbench.framework.values.spec import groups_of, merged_groups, normalize_axis
 from workbench.ops.math.reductions.accumulate import SUM
+from workbench.ops.math.reductions.extreme import ARG_MAX, ARG_MIN
 from workbench.ops.math.reductions.like import BROADCAST_TO_LIKE, REDUCE_TO_LIKE
 from workbench.ops.math.reductions.reduce import EXPAND_REDUCED, MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
 from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
@@ -54,7 +58,7 @@ def sum_axes(writer: TapeWriter, source: np.ndarray, axes: Sequence[int], out: n
         at = summed[-1] if groups[summed[-1]][0] >= LONG else summed[0]
         outer, rows = math.prod(n for n, _ in groups[:at]), groups[at][0]
         inner = math.prod(n for n, _ in groups[at + 1 :])
-        groups = merged([*groups[:at], *groups[at + 1 :]])
+        groups = merged_groups([*groups[:at], *groups[at + 1 :]])
         last = not any(is_summed for _, is_summed in groups)
         target = out if last else writer.temporary((outer * inner,), out.dtype)
         lines = source.reshape(outer, rows, inner)
@@ -144,6 +148,21 @@ def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndar
     beside = writer.temporary(turned.shape, x.dtype)
     copy(writer, turned, beside)
     return beside
+
+
+@native(ARG_MAX, ARG_MIN, integers=True)
+def arg_best(writer: TapeWriter, row: Row) -> None:
+    """The least number is the one whose negative is the largest."""
+    (out,), (x,) = operands(writer, row)
+    require_plain(x)
+    require_integers(out)
+    if row.node.record is ARG_MIN:
+        negative = writer.temporary(x.shape)
+        expression(writer, lambda x: -x, [negative], [x])
+        x = negative
+    axes = range(x.ndim) if row.node.attrs["flatten"] else [normalize_axis(row.node.attrs["axis"], x.ndim)]
+    x, most = with_last(writer, x, axes), writer.temporary((out.size,))
+    writer.row("best_of_rows", x, most, out, out.size, x.size // out.size, 1)
 
 
 # Lists and norms
