@@ -20,6 +20,7 @@ from tests.executors.tape.runs import tape
 from tests.graph.building import apply, build, regression
 from tests.graph.interpret import bits, interpret, some_values
 from tests.ops import case as harness
+from tests.ops import test_cases
 from tests.parallel.models import devices as devices_of
 from workbench.executors.planning.shapes import Shapes
 from workbench.experiments.bench.roofline import rows_by_lowering
@@ -150,6 +151,12 @@ def test_the_examples_case_agrees_with_its_reference(example: dict[str, Any]) ->
     assert isinstance(case, harness.Case)
     output = OPS["hard_shrink"].forward(np, *case.inputs, **case.attrs)
     assert np.array_equal(output, case.ref(*case.inputs, **case.attrs))
+
+
+def test_the_optimizers_cases_agree_with_their_reference(example: dict[str, Any]) -> None:
+    for case in example["CASES"]:
+        assert len(case.arrays("float64")) == 4
+        test_cases.test_forward(case)
 
 
 def test_the_examples_pass_keeps_the_bits_of_other_programs(example: dict[str, Any]) -> None:
