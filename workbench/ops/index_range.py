@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from workbench.errors import InvalidArgument
 
@@ -49,16 +46,3 @@ def require_in_range(xp: Any, what: str, index: Any, size: int, ignore: int | No
     )
     error.position, error.value = position, int(index[position])
     raise error
-
-
-def in_range_check(index: np.ndarray, size: int) -> Callable[[], bool]:
-    """A quick test whether all entries of a contiguous integer array lie in [0, size).
-
-    Read as unsigned numbers the negative ones are the largest, so that one look at the largest is enough.
-    """
-    bits = index.reshape(-1).view(f"u{index.itemsize}")
-    if not bits.size:
-        return lambda: True
-    largest, at = bits.argmax, bits.item
-    limit = size if index.dtype.kind == "u" else min(size, 2 ** (8 * index.itemsize - 1))
-    return lambda: at(largest()) < limit

@@ -35,11 +35,6 @@ def add_up(x: Any, axes: tuple[int, ...], keepdims: bool = False) -> Any:
     return total.reshape([d for i, d in enumerate(x.shape) if i not in axes])
 
 
-def add_up_along(x: Any, axis: int) -> Any:
-    """The sum along one axis, which may count from the end; the result keeps that axis."""
-    return add_up(x, (axis % x.ndim,), keepdims=True)
-
-
 def chained_axis(x: Any, axes: tuple[int, ...]) -> int | None:
     """The longest of the axes along which NumPy adds one term after the other; None if none of them is long."""
     if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or x.dtype.itemsize < 4:

@@ -29,15 +29,9 @@ _I64, _I32, _F32 = ir.IntType(64), ir.IntType(32), ir.FloatType()
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 
 
-def function(*args: Any, **options: Any) -> Any:
-    """Decorates what kernels call. Sums are computed in the order written unless `fastmath` says otherwise."""
-    settings = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    if args:
-        return njit(**settings)(*args)
-    return njit(**settings, **options)
-
-
-REORDERED = {"reassoc", "nsz", "contract", "arcp"}  # sums in the order vector registers like; not for exp and its kin
+def function(body: Any) -> Any:
+    """Decorates what kernels call. Sums are computed in the order written."""
+    return njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(body)
 
 
 @intrinsic
@@ -270,14 +264,3 @@ def _gemm(real: Any, element: Any) -> Any:
         return cx.get_dummy_value()
 
     return signature, generate
-
-
-@intrinsic
-def square_root(context: Any, x: Any) -> Any:
-    """Of a float32."""
-
-    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
-        kind = ir.FunctionType(_F32, [_F32])
-        return b.call(cgutils.get_or_insert_function(b.module, kind, "llvm.sqrt.f32"), args)
-
-    return REAL(REAL), generate
