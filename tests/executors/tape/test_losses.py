@@ -60,6 +60,18 @@ def test_cross_entropy_of_labels(shape: tuple[int, ...]) -> None:
     assert compare(body, {"x": numbers(*shape) * 5, "label": label}) == set()
 
 
+@pytest.mark.parametrize("ignored", [-(2**63), -(2**32), 2**32 + 3])
+def test_a_label_that_stands_for_none_may_be_any_number(ignored: int) -> None:
+    """Also one whose last 32 bits are those of a class."""
+    label = np.array([[0], [3], [ignored], [1]])
+
+    def body(x: Any, label: Any) -> list[Any]:
+        return [F.softmax_with_cross_entropy(x, label, ignore_index=ignored)]
+
+    types = {"softmax_with_cross_entropy", "softmax_with_cross_entropy_grad"}
+    assert compare(body, {"x": numbers(4, 5), "label": label}) == types  # which kernels leave to NumPy
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_cross_entropy_of_soft_labels(shape: tuple[int, ...]) -> None:
     def body(x: Any, label: Any) -> list[Any]:

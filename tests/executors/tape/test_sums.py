@@ -34,6 +34,13 @@ def test_reductions(axis: list[int] | None, keepdim: bool) -> None:
     assert compare(body, {"x": numbers(5, 7, 33)}) == set()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_numbers_have_the_dtype_of_the_sum_before_they_are_added_up(dtype: str) -> None:
+    """None of them is a number of float16, or of bfloat16."""
+    x = np.array([[2049, 2049, 2049], [1.003, 1.003, 1.003]], np.float32)
+    assert "reduce_sum" in compare(lambda x: [wb.cast(wb.sum(x, axis=1, dtype=dtype), "float32")], {"x": x})
+
+
 @pytest.mark.parametrize("axis", AXES)
 def test_log_sum_exp(axis: list[int] | None) -> None:
     assert compare(lambda x: [wb.logsumexp(x, axis=axis)], {"x": numbers(5, 7, 33) * 30}) == set()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.executors.lowering.tape.registry import ANY_ROWS, native
-from workbench.executors.lowering.tape.rules import FLOATS, copy, operands, require, require_dense
+from workbench.executors.lowering.tape.rules import FLOATS, INTEGER, copy, operands, require, require_dense
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op
@@ -17,18 +17,28 @@ from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.framework.rows.recording import Per
 from workbench.framework.values.spec import groups_of
+from workbench.graph.ssa import Node
 from workbench.runtime.row_kernels import row_kernel
 
 Arrays = Sequence[Any]
 Place = tuple[str, tuple[Any, Any, Any, Any]]
-INTEGER = np.dtype(np.int64)
 
 
 @native(ANY_ROWS)
 def any_row_program(writer: TapeWriter, row: Row) -> None:
-    """The kernels of the op's program; an op without one is left to its NumPy form."""
+    """The kernels of the op's program; one that is declared outside the package has none, NumPy runs its body."""
+    _require_own_dtype(row.node)
     outs, ins = operands(writer, row)
     write_op(writer, row.node.record, outs, ins, row.node.attrs)
+
+
+def _require_own_dtype(node: Node) -> None:
+    """Results have the dtype of the elements: the body is given these as they are, not cast to another one before."""
+    assert node.record.rows is not None
+    program = node.record.rows.chosen(node.attrs)
+    first = next(v for v, x in zip(node.inputs, program.inputs, strict=True) if v is not None and x.per is Per.ELEMENT)
+    own = [v for v, x in zip(node.outputs, program.outputs, strict=True) if not (v is None or x.is_wide or x.like)]
+    require(all(v.spec.dtype is first.spec.dtype for v in own))
 
 
 def write_op(writer: TapeWriter, record: Op, outs: Arrays, ins: Arrays, attrs: dict[str, Any]) -> None:
@@ -83,7 +93,9 @@ def _write(
         back.append(after)
     elements = kernel.kept_elements(sizes)
     beside = writer.temporary((elements,), dtype) if kernel.kept else None
-    told = [float(attrs[name]) for name in program.numbers] + [int(attrs[name]) for name in program.integers]
+    integers = [int(attrs[name]) for name in program.integers]
+    require(all(-(2**31) <= n < 2**31 for n in integers))  # kernels compare labels as int32
+    told = [float(attrs[name]) for name in program.numbers] + integers
     writer.row(kernel.name, *given, *targets, beside, *told, *sizes)
     for after in back:
         after()
