@@ -16,8 +16,8 @@ from workbench.runtime.footprint import FOOTPRINTS
 from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.blocks import BlockRow, block_of, blocks_along, blocks_of
 from workbench.runtime.native.control import Control, lines
+from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.tape import Tape
-from workbench.runtime.row_kernels import all_row_kernels
 from workbench.runtime.words.attention import backward_memory, forward_memory
 from workbench.runtime.words.product import DEPTH, PANEL, left_pitch
 

@@ -14,8 +14,8 @@ from tests.native.one_row import kernels, sum_rows
 from workbench.errors import NotFound
 from workbench.executors.lowering.tape.conv import convolutions
 from workbench.runtime.footprint import FOOTPRINTS, OutOfBounds
+from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.tape import Tape, pointer
-from workbench.runtime.row_kernels import all_row_kernels
 
 ROW_KERNELS = {kernel.name for kernel in all_row_kernels()}
 INNER = {"fold", "unfold"}  # called by other kernels, with addresses that those have got

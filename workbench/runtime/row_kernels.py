@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKernel, all_kernels
+from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES, SIZES, RowKernel
 from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.runtime.division import Division
 from workbench.runtime.footprint import FOOTPRINTS, GivenFootprint
@@ -30,11 +30,6 @@ def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool,
     own = frozenset({len(kernel.inputs) + len(kernel.outputs)})
     FOOTPRINTS[kernel.name] = GivenFootprint(kernel.touched, divisions, own)
     return kernel
-
-
-def all_row_kernels() -> list[RowKernel]:
-    """Every kernel of every program that has been declared, each with what it touches."""
-    return [row_kernel(k.program, k.form, k.layout, k.is_across, k.item) for k in all_kernels()]
 
 
 def _unit(kernel: RowKernel, size: str) -> int:

@@ -20,8 +20,9 @@ from workbench.framework.rows.recording import Per
 from workbench.ops.loss.softmax import LOG_SOFTMAX, SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 from workbench.runtime.footprint import OutOfBounds, footprint_of
 from workbench.runtime.native.blocks import block_of, blocks_along
+from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.tape import pointer
-from workbench.runtime.row_kernels import all_row_kernels, row_kernel
+from workbench.runtime.row_kernels import row_kernel
 from workbench.runtime.words.codes import DECLINED, DONE
 
 KERNELS = {kernel.name: kernel for kernel in all_row_kernels()}

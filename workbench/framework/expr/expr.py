@@ -93,12 +93,16 @@ def _node(function: str, *args: Any) -> Expr:
 
 
 def _result_dtype(function: str, nodes: tuple[Expr, ...]) -> np.dtype[Any]:
-    """Constants take the dtype of what they meet; among themselves their own."""
+    """Constants take the dtype of what they meet, but truth values that meet a number are numbers; among themselves
+    their own.
+    """
     if function in _BOOLEAN:
         return np.dtype(bool)
     values = nodes[1:] if function == "where" else nodes
     met = [n.dtype for n in values if n.function != "constant"] or [n.dtype for n in values]
-    return np.result_type(*met)
+    dtype = np.result_type(*met)
+    is_number = any(n.function == "constant" and not isinstance(n.value, bool | np.bool_) for n in values)
+    return np.dtype(np.float32) if dtype == bool and is_number else dtype
 
 
 def _install_operators() -> None:

@@ -48,26 +48,26 @@ class RowRecording:
         return getattr(Recording, name)
 
     def sum(self, x: Any) -> Expr:
-        return Expr("row_sum", (x,))
+        return _added_up("row_sum", x)
 
     def mean(self, x: Any) -> Any:
         total: Any = self.sum(x)
         return total / self.count
 
     def prod(self, x: Any) -> Expr:
-        return Expr("row_prod", (x,))
+        return _added_up("row_prod", x)
 
     def max(self, x: Any) -> Expr:
-        return Expr("row_max", (x,))
+        return Expr("row_max", (x,), dtype=x.dtype)
 
     def min(self, x: Any) -> Expr:
-        return Expr("row_min", (x,))
+        return Expr("row_min", (x,), dtype=x.dtype)
 
     def top(self, x: Any) -> Expr:
-        return Expr("row_top", (x,))
+        return Expr("row_top", (x,), dtype=x.dtype)
 
     def across(self, x: Any) -> Expr:
-        return Expr(ACROSS, (x,))
+        return _added_up(ACROSS, x)
 
     def at(self, label: Expr, ignored: Expr) -> Expr:
         return Expr(AT, (label, ignored), dtype=bool)
@@ -77,6 +77,17 @@ class RowRecording:
 
     def place(self, value: Any, label: Expr, ignored: Expr) -> Any:
         return Recording.where(self.at(label, ignored), value, 0.0)
+
+
+def _added_up(function: str, x: Expr) -> Expr:
+    """A sum or a product.
+
+    Raises:
+        TypeError: of truth values, which NumPy adds up to a truth value.
+    """
+    if x.dtype == bool:
+        raise TypeError("rows.sum, rows.mean, rows.prod and rows.across take numbers: (x > 0).astype(x.dtype)")
+    return Expr(function, (x,))
 
 
 def operand(position: int, is_integer: bool) -> Expr:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from workbench.framework.expr.erf import erf_formula
 from workbench.runtime.kernels.vectors import Doubles, Vectors, call_lanes, call_some_lanes
+from workbench.runtime.words.opcodes import NAMES
 
 LOG2_E = 1.44269504088896341
 INFINITE, NAN = float("inf"), float("nan")
@@ -424,7 +425,6 @@ def _both(name: str) -> Callable[..., Any]:
     return lambda v, a, b: v.truth(getattr(v.builder, name)(v.is_true(a), v.is_true(b)))
 
 
-NAMES = {"abs": "absolute", "where": "select"}  # what expressions call what vector code calls otherwise
 BODIES: dict[str, Callable[..., Any]] = {
     "negative": lambda v, x: v.builder.fneg(x),
     "absolute": lambda v, x: v.call("fabs", x),

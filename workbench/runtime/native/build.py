@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from workbench.framework.op.record import all_ops
-from workbench.framework.rows.kernel import RowKernel, all_kernels
+from workbench.framework.rows.kernel import RowKernel
 from workbench.runtime.devices import processors
 from workbench.runtime.native.elf import Image, joined, link
 from workbench.runtime.native.image import Described, write_image
+from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.source import IMAGE, LLVM, modules
 
 PREFIX = "kernel."
@@ -91,7 +92,7 @@ def compile_part(folder: Path, number: int) -> Described:
 def row_kernels() -> dict[str, RowKernel]:
     """The kernels of all row programs, by name."""
     all_ops()  # declare the programs
-    return {kernel.name: kernel for kernel in all_kernels()}
+    return {kernel.name: kernel for kernel in all_row_kernels()}
 
 
 def _by_program(rows: dict[str, RowKernel]) -> list[list[str]]:

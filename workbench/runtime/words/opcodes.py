@@ -27,6 +27,12 @@ LONG = {
     "power": 2,
 }  # fmt: skip
 OPERANDS = SHORT | LONG
+NAMES = {"abs": "absolute", "where": "select"}  # what expressions call what vector code calls otherwise
+OF_TRUTHS = {
+    "add": "logical_or", "multiply": "logical_and", "bitwise_and": "logical_and", "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}  # fmt: skip
+"""What functions of numbers are where all operands are truth values."""
 
 MIRRORED = {
     "add": "add", "multiply": "multiply", "equal": "equal", "not_equal": "not_equal", "logical_and": "logical_and",

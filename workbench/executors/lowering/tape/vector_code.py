@@ -27,7 +27,9 @@ from workbench.runtime.words.opcodes import (
     FLOAT16S,
     FLOAT32S,
     GATHERED,
+    NAMES,
     OF_ONE_KIND,
+    OF_TRUTHS,
     OPERANDS,
     SCALAR,
     TILED,
@@ -292,9 +294,9 @@ class _Addition:
         operands = [self.value(a) for a in step.args]
         if step.function == "power":
             return self._power(operands, self._constant_exponent(step.args[1]))
-        name = _NAMES.get(step.function, step.function)
+        name = NAMES.get(step.function, step.function)
         if all(d == _TRUTH for d in step.loop):
-            name = _OF_TRUTHS.get(name, name)
+            name = OF_TRUTHS.get(name, name)
         if name == "copy" and step.dtype == _TRUTH:
             name, operands = "not_equal", [*operands, self._number(0.0)]
         if name != "copy" and (name not in OPERANDS or name in OF_ONE_KIND):
@@ -333,13 +335,6 @@ class _Addition:
         code._written |= self.written
         for value, leaf in self.outs:
             code._outs[leaf.address] = value, leaf
-
-
-_NAMES = {"abs": "absolute"}
-_OF_TRUTHS = {
-    "add": "logical_or", "multiply": "logical_and", "bitwise_and": "logical_and", "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-}  # fmt: skip
 
 
 def dtype_for(arrays: Sequence[Array | None]) -> np.dtype[Any]:

@@ -11,8 +11,9 @@ from numba.core import cgutils
 
 from workbench.framework.expr.expr import Expr
 from workbench.framework.rows.recording import AT, COUNT, PICK, Per
-from workbench.runtime.kernels.functions import BODIES, NAMES, decay
+from workbench.runtime.kernels.functions import BODIES, decay
 from workbench.runtime.kernels.vectors import F64, I32, I64
+from workbench.runtime.words.opcodes import NAMES, OF_TRUTHS
 
 Vector = Any  # a value of LLVM
 DOUBLE = 8  # bytes
@@ -62,15 +63,24 @@ class Terms:
             assert self._pick is not None, "elements are picked between rounds"
             return self._pick(self, part)
         if part.function == "cast":
-            return self.value(part.args[0])  # truth values are numbers here
+            return self._cast(part)
         if part.function == "exp" and _is_below_zero(part.args[0]):
             return decay(v, self.value(part.args[0]))
         if part.function in ("equal", "not_equal") and any(arg.dtype == np.int64 for arg in part.args):
             return self._compared(part)
-        if part.function in _CONTRACTED:
+        name = NAMES.get(part.function, part.function)
+        if part.args and all(arg.dtype == bool for arg in part.args):
+            name = OF_TRUTHS.get(name, name)
+        if name in _CONTRACTED:
             a, b = (v.number(self.value(arg)) for arg in part.args)
-            return getattr(v.builder, _ARITHMETIC[part.function])(a, b, flags=("contract",))
-        return BODIES[NAMES.get(part.function, part.function)](v, *map(self.value, part.args))
+            return getattr(v.builder, _ARITHMETIC[name])(a, b, flags=("contract",))
+        return BODIES[name](v, *map(self.value, part.args))
+
+    def _cast(self, part: Expr) -> Vector:
+        """Truth values are numbers here, and of numbers there is one kind."""
+        (given,) = part.args
+        x = self.value(given)
+        return self.v.truth(self.v.is_true(x)) if part.dtype == bool and given.dtype != bool else x
 
     def _one(self, part: Expr) -> Any:
         """A number that is the same everywhere, computed as Python does: in float64."""
@@ -159,7 +169,7 @@ def lanes_from(v: Any, first: Any) -> Vector:
 
 
 def masked_integers(v: Any, address: Any, mask: Vector) -> Vector:
-    """Sixteen int64 as int32: labels, of which it is known that they are places or ignored."""
+    """Sixteen int64: labels, of which it is known that they are places or ignored."""
     kind = ir.VectorType(I64, v.lanes)
     pointer = v.builder.inttoptr(address, kind.as_pointer())
     signature = ir.FunctionType(kind, [kind.as_pointer(), I32, mask.type, kind])
