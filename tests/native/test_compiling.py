@@ -60,7 +60,7 @@ def test_a_compiler_that_fails_is_told(image: Path, cache: Path, monkeypatch: py
 
 def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime, root = tmp_path / "runtime", Path(source.__file__).parent.parent.parent
-    for name in ("runtime/native", "runtime/kernels", "runtime/words", "ops", "framework/rows"):
+    for name in ("runtime/native", "runtime/kernels", "runtime/words", "ops", "framework"):
         shutil.copytree(root / name, tmp_path / name)
     for name in ("footprint.py", "division.py"):
         shutil.copy(root / "runtime" / name, runtime)
@@ -71,6 +71,8 @@ def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_pa
         runtime / "kernels" / "loss" / "attention.py",
         tmp_path / "ops" / "loss" / "softmax.py",
         tmp_path / "framework" / "rows" / "passes.py",
+        tmp_path / "framework" / "op" / "rows.py",
+        tmp_path / "framework" / "expr" / "erf.py",
         runtime / "native" / "elf.py",
         runtime / "words" / "codes.py",
         runtime / "footprint.py",
@@ -81,6 +83,31 @@ def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_pa
         path.write_bytes(content)
     monkeypatch.setattr(source, "_version", lambda package: "0.0")
     assert source.fingerprint.__wrapped__() != before
+
+
+TRACED = """
+import sys
+from workbench.framework.op.record import all_ops
+from workbench.framework.rows.kernel import all_kernels
+
+all_ops()
+files = set()
+sys.setprofile(lambda frame, event, arg: files.add(frame.f_code.co_filename))
+for kernel in all_kernels():
+    kernel.letters, kernel.lodged
+sys.setprofile(None)
+print(*files, sep="\\n")
+"""
+
+
+def test_what_bodies_are_traced_with_is_part_of_the_fingerprint() -> None:
+    """Else kernels of old bodies would go on to be used."""
+    root = Path(source.__file__).parent.parent.parent
+    command = [sys.executable, "-c", TRACED]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root.parent).stdout
+    traced = {Path(line).relative_to(root).as_posix() for line in printed.split() if line.startswith(str(root))}
+    known = {name for name, _ in source._row_programs(root)} | {"framework/values/dtype.py"}  # what dtypes are called
+    assert "ops/nn/norm.py" in traced and traced <= known
 
 
 FIRST_RUN = """

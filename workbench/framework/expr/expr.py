@@ -102,7 +102,7 @@ def _result_dtype(function: str, nodes: tuple[Expr, ...]) -> np.dtype[Any]:
     met = [n.dtype for n in values if n.function != "constant"] or [n.dtype for n in values]
     dtype = np.result_type(*met)
     is_number = any(n.function == "constant" and not isinstance(n.value, bool | np.bool_) for n in values)
-    return np.dtype(np.float32) if dtype == bool and is_number else dtype
+    return np.dtype(np.float32) if dtype.kind == "b" and is_number else dtype
 
 
 def _install_operators() -> None:

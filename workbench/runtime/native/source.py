@@ -57,11 +57,13 @@ def fingerprint() -> str:
 
 
 def _row_programs(root: Path) -> list[tuple[str, bytes]]:
-    """The files that row programs are written and traced with: their names and texts."""
+    """The files that row programs are written, declared and traced with: their names and texts."""
     paths = [path for folder in LIBRARIES for path in sorted((root / folder).rglob("*.py"))]
     files = [(path, path.read_bytes()) for path in paths]
     own = [(path, text) for path, text in files if b"row_op(" in text]
-    own += [(path, path.read_bytes()) for path in sorted((root / "framework" / "rows").glob("*.py"))]
+    framework = root / "framework"
+    traced = [path for folder in ("rows", "expr") for path in sorted((framework / folder).glob("*.py"))]
+    own += [(path, path.read_bytes()) for path in (*traced, framework / "op" / "rows.py")]
     return [(path.relative_to(root).as_posix(), text) for path, text in own]
 
 
