@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.parallel.lowerings import same_numbers
+from tests.parallel.lowerings import on_tapes, same_numbers
 from tests.parallel.models import Model, batch, build, classifier
 from workbench import static
+from workbench.errors import ExecutionError
+from workbench.executors.lowering.numpy import lower_updates
 from workbench.executors.lowering.tape.registry import ANY_UPDATE, RULES
 
 
@@ -51,7 +53,7 @@ def test_a_thread_that_has_not_begun_is_at_its_first_row(lowering):
 
 
 def test_updates_of_half_precision_are_made_aside():
-    """They have no kernels, and the commit allocates nothing."""
+    """They are computed in float32 and rounded; the scope has float16."""
 
     def body():
         x, w = static.data("x", [None, 4], "float16"), static.create_parameter([4, 2], "float16")
@@ -81,6 +83,36 @@ def test_one_power_that_differs_is_enough_to_update_each_parameter_on_its_own(po
         serial.run(reference.main, feed=batch(8, step), scope=reference.scope)
     for name, value in reference.values().items():
         same_numbers(alone.value(name), value, name)
+
+
+@on_tapes
+@pytest.mark.parametrize("at", [1, 3])
+def test_an_update_that_raises_in_the_commit_is_made_again_and_those_before_it_are_not(at):
+    """Powers that differ are left to NumPy, one parameter after the other; there may be no memory for one of them."""
+    disturbed, calm = adam(), adam()
+    for model in (disturbed, calm):
+        model.executor = model.parallel(1)
+        model.executor.run([], feed=batch())
+        (name, *_) = (v.name for v in model.main.persistables() if "beta1_pow_acc" in v.name)
+        power = model.scope.find_var(name).get_tensor()
+        power.set(np.asarray(model.value(name)) / np.float32(0.9))  # that of the step before: after one more it agrees
+    calm.executor.run([], feed=batch(8, 1))
+    updates, update = [], lower_updates._update
+
+    def update_or_not(*operands):
+        updates.append(operands)
+        if len(updates) == at + 1:
+            raise MemoryError("no room")
+        update(*operands)
+
+    with (
+        mock.patch.object(lower_updates, "_update", update_or_not),
+        pytest.raises(ExecutionError, match="applied whole"),
+    ):
+        disturbed.executor.run([], feed=batch(8, 1))
+    assert len(updates) == 5  # four parameters, and one of them twice
+    for name, value in calm.values().items():
+        assert np.array_equal(disturbed.value(name), value), name
 
 
 def test_an_update_without_kernels_is_made_aside(lowering):

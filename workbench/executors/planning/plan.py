@@ -278,7 +278,7 @@ def _can_commit(node: Node, uses: Uses, shapes: Shapes, native: Collection[Node]
             return False
         operands = [v for v in operands if v.spec.kind != ROWS]
     if not all(is_static(shapes.specs[v]) and shapes.specs[v].dtype.itemsize > NARROW for v in operands):
-        return False  # half precision has no kernels
+        return False  # halves are computed in float32, aside, and rounded
     return all(reader.type == FETCH for v in node.writes for reader in uses.readers_of(v))
 
 

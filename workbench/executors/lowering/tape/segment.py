@@ -78,6 +78,7 @@ class Segment:
         assert pool.control is not None
         self.tape, self.pool, self.end, self._starts = tape, pool, end, starts
         self._by_numpy, self._run = by_numpy, pool.control.run
+        self._left: list[Call] = []  # of the calls that do a mark with NumPy, from the last one on
         self._array = lines(STATE_WORDS)
         self._words = self._array.data
         self.address = address(self._array)
@@ -114,6 +115,7 @@ class Segment:
     def rewind(self) -> None:
         """The next run begins at the first row."""
         self._words[AT] = self._words[START]
+        self._left = []
         for desk in self.tape.desks:
             desk.clear()
 
@@ -139,6 +141,8 @@ class Segment:
         Raises:
             Stopped: another thread failed. Unavailable: the deadline passed.
         """
+        if self._left:
+            self._go_on_behind(self._mark)
         status = self._run(self.address)
         while status:
             self.answer(status)
@@ -148,7 +152,7 @@ class Segment:
     def answer(self, status: int) -> None:
         """Do what has to be done before it can go on."""
         if status in (DECLINED, ELSEWHERE):
-            self._go_on_behind(bisect_right(self._starts, self._words[AT]) - 1)
+            self._go_on_behind(self._mark)
         elif status == STOPPED:
             raise Stopped("another thread")
         elif status == AGAIN:
@@ -174,9 +178,17 @@ class Segment:
         self._words[AT] = self._starts[mark + 1] if mark + 1 < len(self._starts) else self.end
 
     def _run_by_numpy(self, mark: Mark) -> None:
-        for row in mark.rows:
-            for call in self._by_numpy(row):
-                call()
+        """Should a call raise, the next attempt goes on with that one: a commit is taken to its end."""
+        if not self._left:
+            self._left = [call for row in mark.rows for call in self._by_numpy(row)][::-1]
+        while self._left:
+            self._left[-1]()
+            self._left.pop()
+
+    @property
+    def _mark(self) -> int:
+        """The number of the mark it is at, or has stopped at."""
+        return max(bisect_right(self._starts, self._words[AT]) - 1, 0)
 
     @property
     def rows(self) -> list[Row]:
@@ -185,8 +197,7 @@ class Segment:
     @property
     def row(self) -> Row:
         """The row it is at, or has stopped at."""
-        mark = max(bisect_right(self._starts, self._words[AT]) - 1, 0)
-        return self.marks[mark].rows[0]
+        return self.marks[self._mark].rows[0]
 
     # Time stamps
 
