@@ -11,8 +11,8 @@ from the body. `rows/recording.py` lists what a body may use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -84,47 +84,26 @@ def row_op(
         around: makes the op's `forward` of the NumPy form: for what is no matter of rows, such as other dtypes.
         record: any further field of `op`.
     """
-    kinds = dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE)
-    told: dict[str, Any] = {"numbers": _names(numbers), "integers": _names(integers), "options": options or {}}
-
-    def operand(slot: Slot, is_optional: bool, is_soft: bool, is_output: bool = False) -> Operand:
-        name = slot.name.removesuffix(GRAD_SUFFIX)
-        is_label = name in _names(labels) and name == slot.name
-        kind = Per.ELEMENT if is_label and is_soft else kinds.get(name, Per.ELEMENT)
-        like = record.get("aliases", {}).get(name, "") if name == slot.name else name
-        is_wide = name in _names(wide)
-        return Operand(slot.name, kind, is_label and not is_soft, is_optional, is_wide, like if is_output else "")
-
-    def program(
-        name: str, body: Body, inputs: Sequence[tuple[Slot, bool]], outputs: Sequence[Slot],
-        layouts: tuple[str, ...] = layouts,
-    ) -> RowProgram:  # fmt: skip
-        """A program; where labels may be soft, two of them."""
-        truths = (False, True) if soft_labels else (False,)
-        programs = [
-            RowProgram(
-                name + ".soft" * is_soft, body,
-                tuple(operand(slot, is_optional, is_soft) for slot, is_optional in inputs),
-                tuple(operand(slot, False, is_soft, True) for slot in outputs),
-                axes, row_shape=row_shape, layouts=layouts, fixed={soft_labels: is_soft} if soft_labels else {}, **told,
-            )
-            for is_soft in truths
-        ]  # fmt: skip
-        for one in programs:
-            note_program(one)
-        return replace(programs[0], instead=(soft_labels, programs[1])) if soft_labels else programs[0]
+    programs = _Programs(
+        kinds=dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE),
+        labels=_names(labels), soft_labels=soft_labels, wide=_names(wide), aliases=record.get("aliases", {}),
+        common={
+            "axes": axes, "row_shape": row_shape, "numbers": _names(numbers), "integers": _names(integers),
+            "options": options or {},
+        },
+    )  # fmt: skip
 
     def declare(body: Body) -> Op:
         before, _, after = slots.partition("->")
         inputs, outputs = parse_slots(before), parse_slots(after)
-        own = program(type, body, [(s, _asks(optional, s)) for s in inputs], outputs)
+        own = programs.make(type, body, [(s, _asks(optional, s)) for s in inputs], outputs, layouts)
         record.setdefault("cost", _cost(own))
         backward = None
         if grad_body is not None:
-            slots_of_grad = _slots_of_backward(inputs, outputs)
-            backward = program(
-                f"{type}_grad", grad_body, *slots_of_grad, grad_layouts if grad_layouts is not None else layouts
-            )
+            needed = _names(grad_needs) or _only(outputs)
+            of_grad = _slots_of_backward(inputs, outputs, record, grad_optional, needed)
+            own_layouts = layouts if grad_layouts is None else grad_layouts
+            backward = programs.make(f"{type}_grad", grad_body, *of_grad, own_layouts)
             record["grad_forward"] = numpy_form(backward, check, require)
         declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
         forward = numpy_form(own, check, require)
@@ -132,22 +111,79 @@ def row_op(
         forward.__module__ = body.__module__
         return declared(forward)
 
-    def _slots_of_backward(inputs: Sequence[Slot], outputs: Sequence[Slot]) -> tuple[Any, list[Slot]]:
-        saved, no_grad = _names(record.get("saved", "")), _names(record.get("no_grad", ""))
-        only = outputs[0].name if len(outputs) == 1 else ""  # no gradient is asked for without that of the one output
-        needed = {grad_slot(name) for name in _names(grad_needs or only)}
-        gradients = [
-            (
-                Slot(grad_slot(s.name)),
-                grad_slot(s.name) not in needed and _asks(grad_optional, s._replace(optional=True)),
-            )
-            for s in outputs
-        ]
-        kept = [(s, False) for s in outputs if s.name in saved]
-        receivers = [Slot(grad_slot(s.name)) for s in inputs if s.name not in no_grad]
-        return [*((s, _asks(grad_optional, s)) for s in inputs), *kept, *gradients], receivers
-
     return declare
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """Makes the programs of an op and of its backward op.
+
+    Attributes:
+        kinds: of the slots that have no number per element. labels, soft_labels, wide: see `row_op`.
+        aliases: see `op`. common: further fields of the programs.
+    """
+
+    kinds: Mapping[str, Per]
+    labels: tuple[str, ...]
+    soft_labels: str
+    wide: tuple[str, ...]
+    aliases: Mapping[str, str]
+    common: Mapping[str, Any]
+
+    def make(
+        self, name: str, body: Body, inputs: Sequence[tuple[Slot, bool]], outputs: Sequence[Slot],
+        layouts: tuple[str, ...],
+    ) -> RowProgram:  # fmt: skip
+        """A program; where labels may be soft, another one that stands for it then.
+
+        Args:
+            inputs: slots, and whether the body asks if they are empty.
+        """
+
+        def program(is_soft: bool) -> RowProgram:
+            return note_program(
+                RowProgram(
+                    name + ".soft" * is_soft, body,
+                    tuple(self._operand(slot, is_optional, is_soft) for slot, is_optional in inputs),
+                    tuple(self._operand(slot, False, is_soft)._replace(like=self._like(slot)) for slot in outputs),
+                    layouts=layouts, fixed={self.soft_labels: is_soft} if self.soft_labels else {}, **self.common,
+                )
+            )  # fmt: skip
+
+        one = program(False)
+        return replace(one, instead=(self.soft_labels, program(True))) if self.soft_labels else one
+
+    def _operand(self, slot: Slot, is_optional: bool, is_soft: bool) -> Operand:
+        name = slot.name.removesuffix(GRAD_SUFFIX)
+        is_label = name in self.labels and name == slot.name
+        kind = Per.ELEMENT if is_label and is_soft else self.kinds.get(name, Per.ELEMENT)
+        return Operand(slot.name, kind, is_label and not is_soft, is_optional, name in self.wide)
+
+    def _like(self, slot: Slot) -> str:
+        """The input whose shape and dtype an output has: of a gradient, what it is the gradient of."""
+        name = slot.name.removesuffix(GRAD_SUFFIX)
+        return self.aliases.get(name, "") if name == slot.name else name
+
+
+def _only(outputs: Sequence[Slot]) -> tuple[str, ...]:
+    """The one output of an op: nobody asks for gradients without that of it."""
+    return (outputs[0].name,) if len(outputs) == 1 else ()
+
+
+def _slots_of_backward(
+    inputs: Sequence[Slot], outputs: Sequence[Slot], record: Mapping[str, Any], asked: str | None, needed: Sequence[str]
+) -> tuple[list[tuple[Slot, bool]], list[Slot]]:
+    """The inputs of a backward op, each with whether its body asks if it is empty, and its outputs.
+
+    Args:
+        asked: the slots that it asks about, all that may be empty by default. needed: outputs whose gradient is there.
+    """
+    saved, no_grad = _names(record.get("saved", "")), _names(record.get("no_grad", ""))
+    asks_of = [s.name not in needed and _asks(asked, s._replace(optional=True)) for s in outputs]
+    gradients = [(Slot(grad_slot(s.name)), asks) for s, asks in zip(outputs, asks_of, strict=True)]
+    kept = [(s, False) for s in outputs if s.name in saved]
+    receivers = [Slot(grad_slot(s.name)) for s in inputs if s.name not in no_grad]
+    return [*((s, _asks(asked, s)) for s in inputs), *kept, *gradients], receivers
 
 
 def _cost(program: RowProgram) -> Callable[..., Cost]:

@@ -262,19 +262,12 @@ def store_truths(source, address, count):
         out[i] = source[i] != 0
 
 
-def vector_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any, scatter_shorter: Any) -> Any:
-    """The body of a kernel for vector code.
-
-    Args:
-        numbers: what it works on. at: an address as a pointer to such numbers.
-        gather_shorter, scatter_shorter: of arrays of shorter numbers.
-    """
-    run_chain, run_long, sum_columns = chain_of(numbers), long_functions(numbers), column_sums(numbers)
+def reading_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any) -> tuple[Any, Any]:
+    """Functions of a leaf: the first fills what does not change from block to block, the second what is read next."""
     item = numbers.item
 
     @function
     def fill_once(leaf):
-        """What does not change from block to block."""
         out, source = at(leaf[2]), at(leaf[4])
         if leaf[0] == SCALAR:
             x = source[0]
@@ -288,7 +281,7 @@ def vector_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any, scatter_s
 
     @function
     def fill(leaf, slots, start, count):
-        """What is read next, or, of results, where the next block goes."""
+        """Of results, it tells where the next block goes."""
         if leaf[0] == ADVANCES:
             slots[leaf[1]] = leaf[4] + item * start
         elif leaf[0] == GATHERED:
@@ -298,9 +291,15 @@ def vector_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any, scatter_s
         else:
             gather_shorter(at(leaf[2]), leaf, start, count)
 
+    return fill_once, fill
+
+
+def code_of(numbers: type[Arithmetic]) -> Any:
+    """A function that runs instructions on a block."""
+    run_chain, run_long, sum_columns = chain_of(numbers), long_functions(numbers), column_sums(numbers)
+
     @function
     def run_code(code, end, slots_address, start, count):
-        """Run the instructions on a block."""
         slots = ints(slots_address)
         while code < end:
             word = ints(code)
@@ -312,6 +311,19 @@ def vector_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any, scatter_s
                 a, b = word[3], word[4]
                 run_long(word[0], slots[word[2]], slots[a], slots[a + 1], slots[b], slots[b + 1], count)
             code += 8 * word[1]
+
+    return run_code
+
+
+def vector_of(numbers: type[Arithmetic], at: Any, gather_shorter: Any, scatter_shorter: Any) -> Any:
+    """The body of a kernel for vector code.
+
+    Args:
+        numbers: what it works on. at: an address as a pointer to such numbers.
+        gather_shorter, scatter_shorter: of arrays of shorter numbers.
+    """
+    fill_once, fill = reading_of(numbers, at, gather_shorter)
+    run_code = code_of(numbers)
 
     @function
     def run(row):
