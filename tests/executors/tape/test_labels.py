@@ -74,7 +74,7 @@ def test_where_the_largest_is(axis: int | None) -> None:
 
 def test_topk_and_its_gradient() -> None:
     by_numpy = compare(lambda x: [*wb.topk(x, 3)[:1], wb.topk(x, 2, axis=0)[0]], {"x": numbers(7, 8)})
-    assert by_numpy == {"top_k_v2"}  # along other axes
+    assert not by_numpy
 
 
 LOOKUPS: dict[str, Callable[[Any, Any], Any]] = {

@@ -110,16 +110,17 @@ def test_a_number_that_names_nothing_is_declined(bad: int) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(rows=SMALL, width=st.integers(1, 70), kept=st.integers(1, 70), descending=st.booleans(), seed=SEEDS)
-def test_rows_in_order(rows: int, width: int, kept: int, descending: bool, seed: int) -> None:
+@given(rows=SMALL, width=st.integers(1, 70), inner=SMALL, kept=st.integers(1, 70), descending=st.booleans(), seed=SEEDS)
+def test_rows_in_order(rows: int, width: int, inner: int, kept: int, descending: bool, seed: int) -> None:
+    """Along the middle one of three dimensions."""
     rng = np.random.default_rng(seed)
-    x = rng.integers(-4, 4, (rows, width)).astype(np.float32)  # many are equal
+    x = rng.integers(-4, 4, (rows, width, inner)).astype(np.float32)  # many are equal
     x[rng.random(x.shape) < 0.1] = np.nan
     x[rng.random(x.shape) < 0.1] = -0.0
     kept = min(kept, width)
-    out, indices = np.zeros((rows, kept), np.float32), np.zeros((rows, kept), np.int64)
+    out, indices = np.zeros((rows, kept, inner), np.float32), np.zeros((rows, kept, inner), np.int64)
     spare = np.zeros((2, width), np.int64)
-    assert run_row("sort_rows", x, out, indices, spare, rows, width, kept, int(descending)) == DONE
+    assert run_row("sort_rows", x, out, indices, spare, rows, width, inner, kept, int(descending)) == DONE
     if descending:
         order = np.flip(width - 1 - np.argsort(np.flip(x, 1), axis=1, kind="stable"), 1)
     else:

@@ -145,12 +145,3 @@ def repeat(writer: TapeWriter, x: np.ndarray, out: np.ndarray) -> None:
         return
     require(type(x) is np.ndarray)
     _move_entries(writer, np.broadcast_to(x, out.shape), out)
-
-
-def dense(writer: TapeWriter, x: Any) -> Any:
-    """An array that lies row by row: itself, or a copy."""
-    if x.flags.c_contiguous:
-        return x
-    beside = writer.temporary(x.shape, x.dtype)
-    copy(writer, x, beside)
-    return beside

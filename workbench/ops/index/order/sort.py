@@ -50,13 +50,12 @@ MOST_BEST = 64  # of a row: each is compared with those found so far; more are s
 
 
 def sorted_row(x: Any, out: Any, indices: Any, kept: int, axis: int, descending: bool) -> Any:
-    """The kernel that gives the first entries of every row in order, and where they are."""
-    if normalize_axis(axis, x.ndim) != x.ndim - 1:
-        return False
-    rows, width, _ = sizes_along(x.shape, axis)
-    if descending and kept <= MOST_BEST:
-        return "best_of_rows", x, out, indices, rows, width, kept
-    return "sort_rows", x, out, indices, TemporaryArray((2, width), int64.numpy), rows, width, kept, descending
+    """The kernel that gives the first entries along an axis in order, and where they are."""
+    outer, width, inner = sizes_along(x.shape, axis)
+    if inner == 1 and descending and kept <= MOST_BEST:
+        return "best_of_rows", x, out, indices, outer, width, kept
+    spare = TemporaryArray((2, width), int64.numpy)
+    return "sort_rows", x, out, indices, spare, outer, width, inner, kept, descending
 
 
 def put_back_row(

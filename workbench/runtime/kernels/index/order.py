@@ -16,13 +16,13 @@ def goes_first(a, b, descending):
 
 
 @function
-def merge(x, first, spare, source, target, begin, middle, end, descending):
+def merge(x, first, step, spare, source, target, begin, middle, end, descending):
     """Two neighbouring parts of one half of `spare`, in order each, as one in the other half."""
     left, right = begin, middle
     for at in range(begin, end):
         takes_right = left == middle
         if left < middle and right < end:
-            a, b = x[first + spare[source + right]], x[first + spare[source + left]]
+            a, b = x[first + step * spare[source + right]], x[first + step * spare[source + left]]
             takes_right = goes_first(a, b, descending)
         if takes_right:
             spare[target + at] = spare[source + right]
@@ -34,24 +34,25 @@ def merge(x, first, spare, source, target, begin, middle, end, descending):
 
 @kernel()
 def sort_rows(
-    x: Floats("rows", "width"), out: Floats("rows", "kept"), indices: Ints("rows", "kept"), spare: Ints(2, "width"),
-    rows, width, kept, descending,
+    x: Floats("outer", "width", "inner"), out: Floats("outer", "kept", "inner"),
+    indices: Ints("outer", "kept", "inner"), spare: Ints(2, "width"), outer, width, inner, kept, descending,
 ):  # fmt: skip
-    """The first `kept` entries of every row in order and where they are, equal ones as they stood.
+    """The first `kept` entries along the middle dimension in order and where they are, equal ones as they stood.
 
     `spare`: memory for two rows.
     """
-    for row in range(rows):
-        first = row * width
+    for row in range(outer * inner):
+        first = row // inner * width * inner + row % inner
+        result = row // inner * kept * inner + row % inner
         for j in range(width):
             spare[j] = j
         source, target, length = 0, width, 1
         while length < width:
             for begin in range(0, width, 2 * length):
                 middle, end = min(begin + length, width), min(begin + 2 * length, width)
-                merge(x, first, spare, source, target, begin, middle, end, descending)
+                merge(x, first, inner, spare, source, target, begin, middle, end, descending)
             source, target, length = target, source, 2 * length
         for j in range(min(kept, width)):
-            indices[row * kept + j] = spare[source + j]
-            out[row * kept + j] = x[first + spare[source + j]]
+            indices[result + j * inner] = spare[source + j]
+            out[result + j * inner] = x[first + inner * spare[source + j]]
     return 0

@@ -18,7 +18,6 @@ from workbench.executors.lowering.tape.rules import (
     INTEGER,
     as_int64,
     copy,
-    dense,
     expression,
     move,
     operands,
@@ -54,7 +53,6 @@ def _cleared(writer: TapeWriter, out: Array) -> None:
 
 
 def _add_rows(writer: TapeWriter, x: Array, ids: Array, out: Array, axis: int = 0) -> None:
-    x = dense(writer, x)
     require_plain(x, out)
     outer, height, width = sizes_along(out.shape, axis)
     writer.row("add_rows_at", x, as_int64(writer, ids), out, outer, height, ids.size, width)
@@ -69,7 +67,6 @@ def _clear_rows(writer: TapeWriter, ids: Array, out: Array) -> None:
 @native(SCATTER, integers=True)
 def scatter(writer: TapeWriter, row: Row) -> None:
     (out,), (x, ids, updates) = operands(writer, row)
-    updates = dense(writer, updates)
     unit = unit_of(out, updates)
     _copied(writer, x, out)
     if row.node.attrs["overwrite"]:
@@ -88,7 +85,7 @@ def scatter_grad(writer: TapeWriter, row: Row) -> None:
         copy(writer, g, of_x)
         _clear_rows(writer, ids, of_x)
     if of_updates is not None:
-        take(writer, dense(writer, g), ids, of_updates)
+        take(writer, g, ids, of_updates)
 
 
 @native(INDEX_ADD)
@@ -106,7 +103,7 @@ def index_add_grad(writer: TapeWriter, row: Row) -> None:
     if of_x is not None:
         copy(writer, g, of_x)
     if of_value is not None:
-        take(writer, dense(writer, g), ids, of_value, row.node.attrs["axis"])
+        take(writer, g, ids, of_value, row.node.attrs["axis"])
 
 
 # Coordinates
@@ -125,7 +122,7 @@ def _by_number(writer: TapeWriter, x: Array, index: Array) -> tuple[Array, Array
 @native(GATHER_ND, integers=True)
 def gather_nd(writer: TapeWriter, row: Row) -> None:
     (out,), (x, index) = operands(writer, row)
-    take(writer, *_by_number(writer, dense(writer, x), index), out)
+    take(writer, *_by_number(writer, x, index), out)
 
 
 @native(GATHER_ND.backward)
@@ -154,7 +151,7 @@ def scatter_nd_add_grad(writer: TapeWriter, row: Row) -> None:
     if of_x is not None:
         copy(writer, g, of_x)
     if of_updates is not None:
-        take(writer, *_by_number(writer, dense(writer, g), index), of_updates)
+        take(writer, *_by_number(writer, g, index), of_updates)
 
 
 # One index per entry
@@ -166,20 +163,17 @@ def _along(x: Array, index: Array, axis: int) -> tuple[Any, ...]:
 
 
 def _take(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
-    x = dense(writer, x)
     unit, sizes = unit_of(x, out), _along(x, index, axis)
     writer.row("take_along", x, as_int64(writer, index), out, *sizes, unit)
 
 
 def put(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
     """Entries to where an index names them in `out`, which has the others already."""
-    x = dense(writer, x)
     unit, sizes = unit_of(x, out), _along(out, index, axis)
     writer.row("put_along", x, as_int64(writer, index), out, *sizes, unit, 0)
 
 
 def _add(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
-    x = dense(writer, x)
     require_plain(x, out)
     sizes = _along(out, index, axis)
     writer.row("add_along", x, as_int64(writer, index), out, *sizes, 0)
@@ -222,8 +216,8 @@ def put_at(writer: TapeWriter, row: Row) -> None:
         repeated = writer.temporary(positions.shape)
         expression(writer, lambda x: x, [repeated], [values])
         values = repeated
-    values = dense(writer, values)
     unit_of(out, values)
+    require(positions.flags.c_contiguous)
     _copied(writer, x, out)
     put(writer, values.reshape(-1), positions.reshape(-1), out.reshape(-1), 0)
 
@@ -231,8 +225,7 @@ def put_at(writer: TapeWriter, row: Row) -> None:
 @native(PUT_AT.backward)
 def put_at_grad(writer: TapeWriter, row: Row) -> None:
     (of_x, of_values), (_, positions, _, g) = operands(writer, row)
-    require(g is not None)
-    g = dense(writer, g)
+    require(g is not None and g.flags.c_contiguous, positions.flags.c_contiguous)
     if of_x is not None:
         unit_of(of_x)
         copy(writer, g, of_x)
