@@ -163,9 +163,12 @@ AREAS = (
             "write_update",
             "unstack_grad",
             "require_plain",
+            "declared_row",
+            "_pointed",
         ),
         (
             "tests/executors/tape/test_writer.py",
+            "tests/executors/tape/test_declared.py",
             "tests/executors/tape/test_copies.py",
             "tests/executors/tape/test_elementwise.py",
             "tests/executors/tape/test_sums.py",

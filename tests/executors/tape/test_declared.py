@@ -12,15 +12,18 @@ import workbench as wb
 from tests.autodiff.small import Built
 from tests.executors.tape.runs import compare, tape
 from tests.executors.tape.test_sums import numbers
+from tests.native.one_row import kernels
 from tests.parallel.models import devices
 from workbench import static
 from workbench.errors import ExecutionError
 from workbench.executors.lowering.open_tape import OpenTape
+from workbench.executors.lowering.tape.one_op import OneOp
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import OPS, Op, TemporaryArray
-from workbench.framework.values.dtype import int64
-from workbench.framework.values.spec import sizes_along
+from workbench.framework.values.dtype import float32, int64
+from workbench.framework.values.spec import Spec, sizes_along
+from workbench.ops.math.reductions.cumulative import CUMMAX
 
 F = wb.nn.functional
 Declare = Callable[[Callable[..., Any]], Op]
@@ -114,11 +117,18 @@ def test_temporary_memory_is_the_rows_own(declare: Declare) -> None:
     del OPS["sums_so_far"]
 
 
-def test_memory_is_given_for_an_output_that_nobody_wants() -> None:
-    """The places alone, and in a loss the values alone."""
+@pytest.mark.parametrize("wanted", [0, 1])
+def test_memory_is_given_for_an_output_that_nobody_wants(wanted: int) -> None:
+    """The largest numbers alone, or their places alone."""
     x = numbers(6, 7)
-    assert "cummax" not in compare(lambda x: [wb.cast(wb.cummax(x, axis=1)[1], "float32")], {"x": x})
-    assert "cummax" not in compare(lambda x: [wb.cummax(x, axis=1)[0]], {"x": x})
+    specs = [Spec((6, 7), float32), Spec((6, 7), int64)]
+    outs = [spec if number == wanted else None for number, spec in enumerate(specs)]
+    compiled = OneOp(CUMMAX, CUMMAX.complete({"axis": 1}), specs[:1], outs, kernels())
+    assert compiled.is_possible()
+    results = compiled(x)
+    assert results is not None and results[1 - wanted] is None
+    largest = np.maximum.accumulate(x, axis=1)
+    assert np.array_equal(results[wanted] if wanted == 0 else np.take_along_axis(x, results[1], 1), largest)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -126,6 +136,41 @@ def test_integers_are_int64_where_the_kernel_reads_that(dtype: str) -> None:
     labels = np.array([2, 0, 1, 2], dtype)
     ran = compare(lambda x, label: [F.one_hot(label, 3) * x], {"x": numbers(4, 3), "label": labels})
     assert "one_hot_v2" not in ran
+
+
+def test_integers_that_are_written_are_not_those_the_kernel_writes() -> None:
+    """Places of int32, where the kernel writes int64."""
+    ran = compare(lambda x: [wb.cast(wb.cummax(x, axis=1, dtype="int32")[1], "float32")], {"x": numbers(6, 7)})
+    assert "cummax" in ran
+
+
+def test_what_is_moved_stays_what_it_is() -> None:
+    """Both dtypes have eight bytes, and the kernel moves any such; but one is made of the other."""
+
+    def kernel(x: Any, ids: Any, out: Any) -> tuple[Any, ...]:
+        return "take_rows", x, ids, out, 1, *x.shape[:1], ids.size, 2 * x.shape[1], -1
+
+    declared = op("whole_rows", "X, Ids -> Out", infer=lambda x, ids: x.with_dtype(int64), kernel=kernel)(
+        lambda xp, x, ids: x[ids].astype("int64")
+    )
+    feed = {"x": 9 * numbers(4, 5).astype(np.float64), "ids": np.array([2, 0, 3, 1])}
+    assert "whole_rows" in compare(lambda x, ids: [wb.cast(declared(x, ids), "float32")], feed)
+    del OPS["whole_rows"]
+
+
+def test_an_operand_that_is_absent_is_left_to_the_forward() -> None:
+    """Unless the kernel can do without."""
+
+    def kernel(x: Any, y: Any, out: Any) -> tuple[Any, ...]:
+        return "running_product", y, out, *sizes_along(x.shape, -1)
+
+    declared = op("product_of_one", "X, Y? -> Out", infer=lambda x, y: x, kernel=kernel)(
+        lambda xp, x, y: xp.cumprod(x if y is None else y, axis=-1)
+    )
+    feed = {"x": numbers(4, 5), "y": numbers(4, 5)}
+    assert "product_of_one" in compare(lambda x, y: [declared(x)], feed)
+    assert "product_of_one" not in compare(lambda x, y: [declared(x, y)], feed)
+    del OPS["product_of_one"]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from workbench.runtime.footprint import Footprint, footprint_of
 NARROW = np.dtype(np.int32)
 
 Arrays = Sequence[Any]
-Word = Any  # an array, `TemporaryArray` memory, None or a number
+Word = Any  # an array, a `TemporaryArray`, None or a number
 
 
 @native(ANY_KERNEL, integers=True)
@@ -33,7 +33,6 @@ def declared_row(writer: TapeWriter, row: Row) -> None:
     outs, ins = operands(writer, row)
     # No list, and no sparse gradient.
     require(all(a is None or (isinstance(a, np.ndarray) and a.size > 0) for a in (*ins, *outs)))
-    require(_has_gradient(record, ins))
     assert record.kernel is not None
     declared = record.kernel(*ins, *_with_temporaries(record, outs, ins, row.node.attrs), **row.node.attrs)
     require(bool(declared))
@@ -41,13 +40,6 @@ def declared_row(writer: TapeWriter, row: Row) -> None:
     require(kernel in writer.tape.kernels.addresses)  # an op that is declared outside the package has none
     _check(record, kernel, words, outs, ins)
     writer.row(kernel, *_arguments(writer, footprint_of(kernel), words, set(map(id, outs))))
-
-
-def _has_gradient(record: Op, ins: Arrays) -> bool:
-    """Whether a backward op gets the gradient of an output."""
-    if record.forward_of is None:
-        return True
-    return any(g is not None for g in ins[len(ins) - len(record.forward_of.outputs) :])
 
 
 def _with_temporaries(record: Op, outs: Arrays, ins: Arrays, attrs: dict[str, Any]) -> Arrays:
@@ -84,21 +76,13 @@ def _arguments(writer: TapeWriter, footprint: Footprint, words: Sequence[Word], 
     """
     require(len({np.dtype(words[at].dtype) for at in footprint.moved if words[at] is not None}) <= 1)
     dtypes = footprint.dtypes
-    return [
-        _pointed(writer, footprint, at, word, written) if at in dtypes else _number(word)
-        for at, word in enumerate(words)
-    ]
-
-
-def _number(word: Word) -> Any:
-    return int(word) if word is True or word is False else word
+    return [_pointed(writer, footprint, at, word, written) if at in dtypes else word for at, word in enumerate(words)]
 
 
 def _pointed(writer: TapeWriter, footprint: Footprint, at: int, word: Word, written: Collection[int]) -> Any:
     """An argument that points to memory."""
     dtypes = footprint.dtypes[at]
     if isinstance(word, TemporaryArray):
-        require(np.dtype(word.dtype) in dtypes)
         return writer.temporary(word.shape, word.dtype)
     if word is None:
         require(at in footprint.optional)
