@@ -60,6 +60,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "fluid": ("", "contrib", "transpiler", "incubate"),
     "builders": ("initializers", "flow", "", "nn", "fluid"),
     "optimizer": ("lr", "", "rules"),
+    "cuda": ("", "simulated"),
+    "cuda.simulated": ("memory", "ptx", ""),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),
     "layers": ("", "thin", "weighted", "recurrent", "attention", "reparameter"),
