@@ -1,4 +1,4 @@
-"""Loops and branches in kernels: against the reference, with any number of passes, nested, interrupted, declined."""
+"""Loops and branches in kernels: against the reference, with any number of passes, nested, interrupted."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_a_gradient_in_python_gets_what_kernels_have_kept(name: str, monkeypatch
 
 
 def dividing() -> Any:
-    """Kernels leave division by what is not positive to NumPy."""
+    """By whatever is fed, 0 too, which gives 0."""
     _, n, h = inputs()
     k = static.data("k", [1], "int64")
     body = lambda i, h: [i + 1, wb.tanh(h) + wb.cast(i // k, "float32")]  # noqa: E731
@@ -369,9 +369,7 @@ def flags_as_they_were() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("looked_at", [None, 0, 2])
-def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient(
-    looked_at: int | None, flags_as_they_were: None
-) -> None:
+def test_whole_numbers_are_divided_in_loops_by_any_others(looked_at: int | None, flags_as_they_were: None) -> None:
     """Also behind a step that was looked at: programs with looks in them have loops of their own."""
     results = []
     for executor in ("compiled", "reference"):
@@ -379,7 +377,7 @@ def test_a_loop_that_kernels_decline_runs_in_python_with_its_gradient(
         losses = []
         with override(executor=executor):
             exe = static.Executor()
-            for step, k in enumerate((2, -2, 3, -1)):
+            for step, k in enumerate((2, -2, 0, -1)):
                 wb.set_flags({"FLAGS_check_nan_inf": step == looked_at and executor == "compiled"})
                 feed = {**feed_of(3 + step), "k": np.array([k])}
                 losses += exe.run(model.main, feed=feed, fetch_list=[model.loss], scope=model.scope)
@@ -405,9 +403,9 @@ def test_what_does_not_run_in_kernels_runs_as_before() -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(-(1 << 62), 1 << 62), st.integers(-9, 9), st.integers(1, 7))
+@given(st.integers(-(1 << 62), 1 << 62), st.integers(-9, 9), st.integers(-7, 7))
 def test_whole_numbers(a: int, b: int, c: int) -> None:
-    """Arithmetic, comparisons and choices, as NumPy does them; overflow, too."""
+    """Arithmetic, comparisons and choices, as NumPy does them; overflow, and division by 0, too."""
 
     def arithmetic() -> Any:
         x, y = static.data("a", [3], "int64"), static.data("b", [1], "int64")
@@ -421,7 +419,7 @@ def test_whole_numbers(a: int, b: int, c: int) -> None:
     (loss,) = exe.run([model.loss], feed=feed)
     assert exe.inspection.last.is_native
     x, y = feed["a"], feed["b"]
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         total = x * 3 - y + np.maximum(x, y) - np.minimum(x, y)
         both = np.logical_xor(x < y, np.logical_or(x >= y * 2, x == y))
         expected = np.where(both, total % c, -(total // c))

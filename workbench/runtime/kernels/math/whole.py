@@ -6,8 +6,14 @@ from workbench.runtime.kernels.arguments import Words
 from workbench.runtime.kernels.intrinsics import function, ints, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.words import whole as w
-from workbench.runtime.words.codes import DECLINED, DONE, ROW_ARGUMENTS
+from workbench.runtime.words.codes import DONE, ROW_ARGUMENTS
 from workbench.runtime.words.whole import whole_touched
+
+
+@function
+def divides(b):
+    """Whether the processor divides every number by this one; to NumPy the quotient by 0 is 0, that by -1 is -a."""
+    return b > 0 or b < -1
 
 
 @function
@@ -48,15 +54,15 @@ def result_of(code, a, b, c):
     if code == w.SELECT:
         return b if a != 0 else c
     if code == w.REMAINDER:
-        return a % b
+        return a % b if divides(b) else 0
     if code == w.FLOOR_DIVIDE:
-        return a // b
+        return a // b if divides(b) else a * b
     return a
 
 
 @function
 def evaluate(row, values, element):
-    """The values of all steps for one element; False where a division has no answer that goes without saying."""
+    """The values of all steps for one element."""
     first = ROW_ARGUMENTS + w.HEAD
     inputs, constants, steps = row[ROW_ARGUMENTS + 1], row[ROW_ARGUMENTS + 2], row[ROW_ARGUMENTS + 3]
     for i in range(inputs):
@@ -68,36 +74,19 @@ def evaluate(row, values, element):
             values[i] = truths(there)[0]
     for i in range(steps):
         at = first + w.PART * (inputs + i) + constants
-        code, divisor = row[at + w.FUNCTION], values[row[at + w.SECOND]]
-        if code >= w.REMAINDER and divisor <= 0:
-            return False
-        value = result_of(code, values[row[at + w.FIRST]], divisor, values[row[at + w.THIRD]])
+        a, b, c = values[row[at + w.FIRST]], values[row[at + w.SECOND]], values[row[at + w.THIRD]]
+        value = result_of(row[at + w.FUNCTION], a, b, c)
         values[inputs + constants + i] = int(value != 0) if row[at + w.IS_TRUTH] else value
-    return True
-
-
-@function
-def divides(row):
-    """Whether some step divides."""
-    at = ROW_ARGUMENTS + w.HEAD + w.PART * row[ROW_ARGUMENTS + 1] + row[ROW_ARGUMENTS + 2]
-    for i in range(row[ROW_ARGUMENTS + 3]):
-        if row[at + w.PART * i + w.FUNCTION] >= w.REMAINDER:
-            return True
-    return False
 
 
 @kernel()
 def whole_steps(row: Words(whole_touched)):
-    """Steps over numbers of up to so many elements; see `words.whole`. Declines before it has written anything."""
+    """Steps over numbers of up to so many elements; see `words.whole`."""
     count, inputs, constants = row[ROW_ARGUMENTS], row[ROW_ARGUMENTS + 1], row[ROW_ARGUMENTS + 2]
     steps, results, values = row[ROW_ARGUMENTS + 3], row[ROW_ARGUMENTS + 4], ints(row[ROW_ARGUMENTS + w.VALUES])
     middle = ROW_ARGUMENTS + w.HEAD + w.PART * inputs
     for i in range(constants):
         values[inputs + i] = row[middle + i]
-    if divides(row):
-        for element in range(count):
-            if not evaluate(row, values, element):
-                return DECLINED
     for element in range(count):
         evaluate(row, values, element)
         for i in range(results):
