@@ -104,6 +104,16 @@ FLAGS = {
     "FLAGS_selected_gpus": FlagSpec(
         str, "", "the GPUs an executor runs on, as '0,1'; empty means all that are visible", live=True
     ),
+    "FLAGS_cuda_driver": FlagSpec(
+        str,
+        "auto",
+        "what offers CUDA when it is first needed: 'cupy' the GPUs of this machine, 'simulated' devices of this "
+        "process; 'auto' is 'simulated' where FLAGS_simulated_gpus asks for some",
+        choices=("auto", "cupy", "simulated"),
+    ),
+    "FLAGS_simulated_gpus": FlagSpec(
+        int, 0, "how many GPUs this process simulates; needs NVIDIA's compiler for kernels, and no GPU"
+    ),
     "FLAGS_rpc_deadline": FlagSpec(
         int,
         180000,

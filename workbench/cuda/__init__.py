@@ -1,1 +1,60 @@
-"""GPUs: CUDA behind one narrow interface (`driver`), offered by CuPy and NCCL and by simulated devices."""
+"""GPUs: CUDA behind one narrow interface (`driver`), offered by CuPy and NCCL and by simulated devices.
+
+`open_driver` is the door; the rest of workbench asks what it gives.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from workbench.config import get_flag
+from workbench.errors import InvalidArgument, Unavailable
+from workbench.runtime.devices import missing_for_gpu
+
+if TYPE_CHECKING:
+    from workbench.cuda.driver import CudaDriver
+
+__all__ = ["open_driver", "chosen_driver"]
+
+
+def chosen_driver() -> str:
+    """Which body FLAGS_cuda_driver and FLAGS_simulated_gpus choose: "cupy" or "simulated".
+
+    Raises:
+        Unavailable: there is no GPU that can be used, and none is to be simulated.
+        InvalidArgument: the flags do not fit together.
+    """
+    chosen, simulated = get_flag("FLAGS_cuda_driver"), get_flag("FLAGS_simulated_gpus")
+    if simulated < 0 or (chosen == "simulated" and not simulated):
+        raise InvalidArgument(f"FLAGS_cuda_driver is {chosen} and FLAGS_simulated_gpus {simulated}; it takes 1 or more")
+    if chosen == "simulated" or (chosen == "auto" and simulated):
+        return "simulated"
+    absent = missing_for_gpu()
+    if absent:
+        listed = "\n".join(f"  {line}" for line in absent)
+        raise Unavailable(
+            f"running on a GPU needs what is missing here:\n{listed}\n"
+            "FLAGS_simulated_gpus=2 runs the same program on two simulated GPUs"
+        )
+    return "cupy"
+
+
+def open_driver() -> CudaDriver:
+    """CUDA, as the flags have chosen; the same machine for everybody who asks while the flags stay as they are.
+
+    Raises:
+        Unavailable: there is no GPU, and none is simulated.
+    """
+    return _opened(chosen_driver(), get_flag("FLAGS_simulated_gpus"))
+
+
+@cache
+def _opened(body: str, devices: int) -> CudaDriver:
+    if body == "simulated":
+        from workbench.cuda.simulated.device import SimulatedDriver
+
+        return SimulatedDriver(devices)
+    from workbench.cuda.cupy_driver import CupyDriver
+
+    return CupyDriver()

@@ -42,6 +42,7 @@ def launch(
     seed: int = 0,
     architecture: Architecture = ARCHITECTURES["sm_80"],
     step_limit: int = STEP_LIMIT,
+    trackers: dict[int, Tracker] | None = None,
 ) -> Counters:
     """Execute a kernel and return what it did, counted; a broken rule of CUDA raises a `KernelFault`.
 
@@ -50,6 +51,7 @@ def launch(
         args: a NumPy scalar, an int or bytes for each parameter; addresses are ints.
         shared_bytes: of `extern __shared__` arrays.
         seed: of the order in which threads go; with 0 they go in step.
+        trackers: gets, by the address of each allocation, which of its bytes were read and written.
     """
     whole_grid, whole_block = _three(grid), _three(block)
     check_launch(entry, architecture, whole_grid, whole_block, shared_bytes)
@@ -57,7 +59,8 @@ def launch(
     decode(entry)
     per_block = whole_block[0] * whole_block[1] * whole_block[2]
     blocks = whole_grid[0] * whole_grid[1] * whole_grid[2]
-    clocks, trackers, counters = Clocks(blocks, per_block), dict[int, Tracker](), Counters()
+    clocks, counters = Clocks(blocks, per_block), Counters()
+    trackers = {} if trackers is None else trackers
     random = np.random.default_rng(seed)
     together = max(1, RESIDENT // per_block)
     starts = list(range(0, blocks, together))
