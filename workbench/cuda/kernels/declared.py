@@ -1,0 +1,113 @@
+"""Kernels of ops, from what they declare: element-wise bodies and their gradients, and updates of parameters.
+
+`has_kernel` says of a type whether a kernel can be made for it at all; `covered` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.cuda.kernels.elementwise import (
+    ElementwiseKernel,
+    Iteration,
+    broadcast_strides,
+    dense_strides,
+    elementwise_kernel,
+    iteration,
+    lowered_for_device,
+    read_by,
+)
+from workbench.cuda.kernels.numbers import HALVES, NoKernel
+from workbench.framework.expr.expr import Expr
+from workbench.framework.expr.lowered import Lowered
+from workbench.framework.op.elementwise import trace
+from workbench.framework.op.record import Op
+from workbench.framework.outside import is_from_outside
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec, broadcast_shapes
+
+
+def elementwise_op(
+    op: Op, ins: Sequence[Spec | None], outs: Sequence[Spec | None], attrs: dict[str, Any]
+) -> tuple[ElementwiseKernel, Iteration]:
+    """The kernel of an element-wise op, or of the backward op of one, for dense operands.
+
+    Args:
+        ins, outs: one per slot, None for what is absent or not wanted.
+
+    Raises:
+        NoKernel: the body asks for more than expressions tell, or a gradient is summed over what was broadcast.
+    """
+    lowered = elementwise_steps(op, [None if s is None else s.dtype.name for s in ins], attrs)
+    lowered = lowered.only(tuple(o is not None for o in outs))
+    shape = broadcast_shapes(*[s.shape for s in ins if s is not None])
+    operands = [ins[n] for n in read_by(lowered)]
+    operands += [o for o, number in zip(outs, lowered.results, strict=True) if number is not None]
+    if any(o is not None and o.shape != shape for o in outs):
+        raise NoKernel(f"{op.type} sums over dimensions that were broadcast: a kernel of rows comes after this one")
+    strides = [
+        broadcast_strides(spec.shape, dense_strides(spec.shape), shape) for spec in operands if spec is not None
+    ]
+    one = iteration(shape, strides)
+    in_dtypes = [None if s is None else s.dtype.name for s in ins]
+    out_dtypes = [None if s is None else s.dtype.name for s in outs]
+    return elementwise_kernel(op.type, lowered, one, out_dtypes, in_dtypes), one
+
+
+def elementwise_steps(op: Op, dtypes: Sequence[str | None], attrs: dict[str, Any]) -> Lowered:
+    """What an element-wise op computes; halves are computed in float32 and rounded when they are stored."""
+    computed = ["float32" if d in HALVES else d for d in dtypes]
+    if any(slot.is_list for slot in (*op.inputs, *op.outputs)):
+        raise NoKernel(f"{op.type} takes lists")
+    try:
+        traced = trace(op, tuple("float32" if d is None else d for d in computed), **attrs)
+        results = list(traced) if isinstance(traced, tuple) else [traced]
+        return lowered_for_device([_expression(r, op, computed, k) for k, r in enumerate(results)], computed)
+    except NoKernel:
+        raise
+    except Exception as error:
+        if is_from_outside(error):
+            raise
+        raise NoKernel(f"the body of {op.type} is no expression: {error}") from error
+
+
+def _expression(result: Any, op: Op, dtypes: Sequence[str | None], number: int) -> Expr | None:
+    """A result; where a rule has no gradient it is zero."""
+    if result is not None or op.forward_of is None:
+        return result
+    own = [d for s, d in zip(op.forward_of.inputs, dtypes, strict=False) if s.name not in op.forward_of.no_grad]
+    dtype = own[number]
+    return None if dtype is None else Expr("constant", value=as_dtype(dtype).numpy.type(0), dtype=as_dtype(dtype).numpy)
+
+
+def _elementwise_is_possible(op: Op) -> bool:
+    attempts = ("float32", "int64", "bool")
+    for dtype in attempts:
+        try:
+            elementwise_steps(op, [dtype] * len(op.inputs), op.complete({}))
+            return True
+        except (NoKernel, TypeError):
+            continue
+    return False
+
+
+_WAYS: list[tuple[str, Callable[[Op], bool]]] = [
+    ("an element-wise body", lambda op: op.is_elementwise and _elementwise_is_possible(op)),
+    ("a row program", lambda op: op.rows is not None),
+]
+
+
+def has_kernel(op: Op) -> str:
+    """What the kernel of an op is made from, an empty text if there is none."""
+    return next((way for way, is_made in _WAYS if is_made(op)), "")
+
+
+def covered(ops: Sequence[Op]) -> dict[str, list[str]]:
+    """The types with a kernel, by what it is made from."""
+    found: dict[str, list[str]] = {}
+    for op in ops:
+        way = has_kernel(op)
+        if way:
+            found.setdefault(way, []).append(op.type)
+    return {way: sorted(types) for way, types in found.items()}
