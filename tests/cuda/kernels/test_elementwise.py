@@ -87,11 +87,12 @@ def test_the_gradients_of_cases(case: C.Case) -> None:
         want = list(want) if isinstance(want, tuple) else [want]
         assert len(want) == len(receiver_slots(case.op))
         shapes = [None if w is None else (w.shape, w.dtype) for w in want]
-        try:
-            got = run_op(backward, given, shapes, case.full_attrs)
-        except NoKernel as error:
-            assert "broadcast" in str(error)  # the sum is a row program's
+        whole = np.broadcast_shapes(*[a.shape for a in given if a is not None])
+        if any(w is not None and w.shape != whole for w in want):
+            with pytest.raises(NoKernel, match="broadcast"):  # the sum is a row program's
+                run_op(backward, given, shapes, case.full_attrs)
             continue
+        got = run_op(backward, given, shapes, case.full_attrs)
         for a, b in zip(got, want, strict=bool(got)):
             if b is not None:
                 compare(a, b, dtype, f"{case.label} {dtype}")
@@ -182,7 +183,7 @@ def test_dimensions_are_joined_where_all_operands_allow_it() -> None:
 
 
 def test_a_transposed_operand_and_the_sizes_of_one_launch_for_another() -> None:
-    made, one = chain((4, 6), (1, 4), (6, 1), (0, 0))
+    made, _ = chain((4, 6), (1, 4), (6, 1), (0, 0))
     for rows, width in [(4, 6), (9, 5)]:
         a, b, c = (np.random.default_rng(n).standard_normal((rows, width)).astype("f") for n in range(3))
         strides = [(1, rows), (width, 1), (0, 0), (width, 1), (width, 1)]

@@ -46,9 +46,7 @@ def elementwise_op(
     operands += [o for o, number in zip(outs, lowered.results, strict=True) if number is not None]
     if any(o is not None and o.shape != shape for o in outs):
         raise NoKernel(f"{op.type} sums over dimensions that were broadcast: a kernel of rows comes after this one")
-    strides = [
-        broadcast_strides(spec.shape, dense_strides(spec.shape), shape) for spec in operands if spec is not None
-    ]
+    strides = [broadcast_strides(spec.shape, dense_strides(spec.shape), shape) for spec in operands if spec is not None]
     one = iteration(shape, strides)
     in_dtypes = [None if s is None else s.dtype.name for s in ins]
     out_dtypes = [None if s is None else s.dtype.name for s in outs]

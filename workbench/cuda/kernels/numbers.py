@@ -82,7 +82,8 @@ def literal(value: Any, dtype: Any) -> str:
     if name.startswith(("int", "uint")):
         return f"(({_STORED[name]}){int(value)})"
     if name == "float64":
-        return _finite(float(value), "") or f"__longlong_as_double(0x{np.float64(value).view(np.int64) & (2**64 - 1):x})"
+        bits = int(np.float64(value).view(np.uint64))
+        return _finite(float(value), "") or f"__longlong_as_double(0x{bits:x})"
     number = np.float32(value)
     return _finite(float(number), "f") or f"__int_as_float(0x{int(number.view(np.uint32)):x})"
 
@@ -242,9 +243,5 @@ __device__ __forceinline__ float np_floor_divide(float a, float b) { return floa
 __device__ __forceinline__ double np_floor_divide(double a, double b) { return float_floor_divide(a, b); }
 """
 
-PREAMBLE = (
-    _MEMORY
-    + "".join(_both(name, f"{own}f", own) for name, own in _LIBRARY.items())
-    + _FUNCTIONS
-)
+PREAMBLE = _MEMORY + "".join(_both(name, f"{own}f", own) for name, own in _LIBRARY.items()) + _FUNCTIONS
 """What every generated source begins with."""
