@@ -61,7 +61,7 @@ def run_part(part: ElementwiseKernel, how: Launch, arrays: list[Any], in_place: 
 
 def updated(op: Op, arrays: list[Any], seed: int) -> list[Any]:
     made = update_kernel(op, [a.dtype for a in arrays], op.complete({}))
-    in_place = {k: n for k, n in enumerate([0, *range(3, len(op.inputs))])}
+    in_place = dict(enumerate([0, *range(3, len(op.inputs))]))
     after = list(arrays)
     parts = [made.formula] + ([made.powers] if made.powers is not None else [])
     for part, how in zip(parts, made.launches(arrays[0].size), strict=True):
