@@ -6,7 +6,7 @@ from workbench.cuda.compile import compiler_version
 
 WITHOUT_COMPILER = {
     "test_cupy_names.py", "test_driver_words.py", "test_address_space.py", "test_streams.py", "test_graphs.py",
-    "test_nccl.py", "test_products.py", "test_open_driver.py",
+    "test_nccl.py", "test_products.py", "test_open_driver.py", "test_coverage.py",
 }  # fmt: skip
 
 

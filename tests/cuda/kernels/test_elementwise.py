@@ -40,13 +40,13 @@ def run_op(op: Op, arrays: list[Any], shapes: list[Any], attrs: dict[str, Any], 
     """The results of a kernel; `shapes`: (shape, dtype) of every output, None where it is not wanted."""
     ins = [None if a is None else spec_of(a) for a in arrays]
     outs = [None if s is None else spec_of(np.empty(s[0], as_dtype(s[1]).numpy)) for s in shapes]
-    made, one = elementwise_op(op, ins, outs, attrs)
-    how = made.launch(one)
+    kernel, one = elementwise_op(op, ins, outs, attrs)
+    how = kernel.launch(one)
     if how.is_empty:
         return []
-    read = [arrays[int(name[1:])] for name, _ in made.kernel.operands if name[0] == "x"]
-    written = [shapes[int(name[1:])] for name, _ in made.kernel.operands if name[0] == "y"]
-    after, _ = run_kernel(made.kernel, how, [*read, *[(s, as_dtype(d).numpy) for s, d in written]], seed)
+    read = [arrays[int(name[1:])] for name, _ in kernel.kernel.operands if name[0] == "x"]
+    written = [shapes[int(name[1:])] for name, _ in kernel.kernel.operands if name[0] == "y"]
+    after, _ = run_kernel(kernel.kernel, how, [*read, *[(s, as_dtype(d).numpy) for s, d in written]], seed)
     results = iter(after[len(read) :])
     return [None if s is None else next(results) for s in shapes]
 
@@ -108,9 +108,9 @@ def of_one_function(function: str, *arrays: Any) -> Any:
     lowered = lowered_for_device([getattr(Recording, function)(*inputs)], [a.dtype for a in arrays])
     shape = arrays[0].shape
     one = iteration(shape, [dense_strides(shape)] * (len(arrays) + 1))
-    made = elementwise_kernel(function, lowered, one)
-    dtype = as_dtype(made.kernel.operands[-1][1]).numpy
-    return run_kernel(made.kernel, made.launch(one), [*arrays, (shape, dtype)])[0][-1]
+    kernel = elementwise_kernel(function, lowered, one)
+    dtype = as_dtype(kernel.kernel.operands[-1][1]).numpy
+    return run_kernel(kernel.kernel, kernel.launch(one), [*arrays, (shape, dtype)])[0][-1]
 
 
 @pytest.mark.parametrize("function", [*BINARY, *UNARY])
@@ -146,8 +146,8 @@ def test_casts(source: str, target: str) -> None:
     x = Expr("input", value=0, dtype=a.dtype)
     lowered = lowered_for_device([x.astype(target)], [source])
     one = iteration(a.shape, [(1,), (1,)])
-    made = elementwise_kernel("cast", lowered, one, [target])
-    got = run_kernel(made.kernel, made.launch(one), [a, (a.shape, want.dtype)])[0][-1]
+    kernel = elementwise_kernel("cast", lowered, one, [target])
+    got = run_kernel(kernel.kernel, kernel.launch(one), [a, (a.shape, want.dtype)])[0][-1]
     np.testing.assert_array_equal(got, want)
 
 
@@ -169,8 +169,8 @@ def test_a_chain_with_broadcasts_and_two_results(seed: int) -> None:
     shape = (5, 1, 33, 7)
     shapes = [shape, (33, 1), (5, 1, 1, 7)]
     a, b, c = (rng.standard_normal(s).astype("f") for s in shapes)
-    made, one = chain(shape, *[broadcast_strides(x.shape, dense_strides(x.shape), shape) for x in (a, b, c)])
-    after, _ = run_kernel(made.kernel, made.launch(one), [a, b, c, (shape, "f"), (shape, "f")], seed)
+    kernel, one = chain(shape, *[broadcast_strides(x.shape, dense_strides(x.shape), shape) for x in (a, b, c)])
+    after, _ = run_kernel(kernel.kernel, kernel.launch(one), [a, b, c, (shape, "f"), (shape, "f")], seed)
     np.testing.assert_allclose(after[3], a * b + c, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(after[4], np.where(a < b, c, a))
 
@@ -183,13 +183,13 @@ def test_dimensions_are_joined_where_all_operands_allow_it() -> None:
 
 
 def test_a_transposed_operand_and_the_sizes_of_one_launch_for_another() -> None:
-    made, _ = chain((4, 6), (1, 4), (6, 1), (0, 0))
+    kernel, _ = chain((4, 6), (1, 4), (6, 1), (0, 0))
     for rows, width in [(4, 6), (9, 5)]:
         a, b, c = (np.random.default_rng(n).standard_normal((rows, width)).astype("f") for n in range(3))
         strides = [(1, rows), (width, 1), (0, 0), (width, 1), (width, 1)]
         other = iteration((rows, width), strides)
         arrays = [a.T.copy(), b, c[:1, :1], ((rows, width), "f"), ((rows, width), "f")]
-        after, _ = run_kernel(made.kernel, made.launch(other), arrays)
+        after, _ = run_kernel(kernel.kernel, kernel.launch(other), arrays)
         np.testing.assert_allclose(after[3], a * b + c[0, 0], rtol=1e-6, atol=1e-6)
 
 
@@ -198,9 +198,9 @@ def test_dense_operands_move_no_sector_more_than_they_have_to(dtype: str) -> Non
     count = 4096
     x = Expr("input", value=0, dtype=dtype)
     one = iteration((count,), [(1,), (1,)])
-    made = elementwise_kernel("twice", lowered_for_device([x + x], [dtype]), one)
+    kernel = elementwise_kernel("twice", lowered_for_device([x + x], [dtype]), one)
     a = np.arange(count).astype(dtype) / 64
-    after, counted = run_kernel(made.kernel, made.launch(one), [a, ((count,), dtype)], seed=1)
+    after, counted = run_kernel(kernel.kernel, kernel.launch(one), [a, ((count,), dtype)], seed=1)
     np.testing.assert_array_equal(after[1], a + a)
     assert counted.loads.sectors == counted.loads.ideal == count * a.itemsize // 32
     assert counted.stores.sectors == counted.stores.ideal
@@ -209,9 +209,9 @@ def test_dense_operands_move_no_sector_more_than_they_have_to(dtype: str) -> Non
 def test_nothing_to_do_is_no_launch() -> None:
     one = iteration((0, 3), [(3, 1), (3, 1)])
     x = Expr("input", value=0)
-    made = elementwise_kernel("twice", lowered_for_device([x + x], ["float32"]), one)
-    assert made.launch(one).is_empty
-    assert isinstance(made.launch(one), Launch)
+    kernel = elementwise_kernel("twice", lowered_for_device([x + x], ["float32"]), one)
+    assert kernel.launch(one).is_empty
+    assert isinstance(kernel.launch(one), Launch)
 
 
 @pytest.mark.parametrize("architecture", ["sm_70", "sm_80", "sm_90", "sm_100"])

@@ -108,5 +108,5 @@ def test_integers_are_no_uniform_numbers() -> None:
 
 @pytest.mark.parametrize("architecture", ["sm_70", "sm_90", "sm_100"])
 def test_they_compile_for_the_architectures_we_claim(architecture: str) -> None:
-    for made in (R.uniform_kernel("bfloat16"), R.dropout_kernel("float16"), R.normal_kernel("float32")):
-        assert compile_cubin(made.kernel.source, architecture)
+    for kernel in (R.uniform_kernel("bfloat16"), R.dropout_kernel("float16"), R.normal_kernel("float32")):
+        assert compile_cubin(kernel.kernel.source, architecture)

@@ -23,15 +23,15 @@ NEAR = {"float32": 2e-6, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 def updates() -> list[Op]:
     """The ops whose formula holds element by element."""
-    found = []
+    covering = []
     for op in all_ops().values():
         if op.update is not None:
             try:
                 update_kernel(op, ["float32"] * len(op.inputs), op.complete({}))
             except NoKernel:
                 continue
-            found.append(op)
-    return found
+            covering.append(op)
+    return covering
 
 
 UPDATES = updates()
@@ -60,11 +60,11 @@ def run_part(part: ElementwiseKernel, how: Launch, arrays: list[Any], in_place: 
 
 
 def updated(op: Op, arrays: list[Any], seed: int) -> list[Any]:
-    made = update_kernel(op, [a.dtype for a in arrays], op.complete({}))
+    kernel = update_kernel(op, [a.dtype for a in arrays], op.complete({}))
     in_place = dict(enumerate([0, *range(3, len(op.inputs))]))
     after = list(arrays)
-    parts = [made.formula] + ([made.powers] if made.powers is not None else [])
-    for part, how in zip(parts, made.launches(arrays[0].size), strict=True):
+    parts = [kernel.formula] + ([kernel.powers] if kernel.powers is not None else [])
+    for part, how in zip(parts, kernel.launches(arrays[0].size), strict=True):
         run_part(part, how, after, in_place, seed)
     return [after[n] for n in in_place.values()]
 

@@ -19,6 +19,7 @@ from workbench.cuda.kernels.elementwise import (
     read_by,
 )
 from workbench.cuda.kernels.numbers import HALVES, NoKernel
+from workbench.cuda.kernels.updates import update_kernel
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered
 from workbench.framework.op.elementwise import trace
@@ -90,9 +91,26 @@ def _elementwise_is_possible(op: Op) -> bool:
     return False
 
 
+def _update_is_possible(op: Op) -> bool:
+    try:
+        update_kernel(op, ["float32"] * len(op.inputs), op.complete({}))
+    except NoKernel:
+        return False
+    return True
+
+
+MOVES = ("transpose2", "transpose2_grad")
+DRAWS = (
+    "dropout", "uniform_random", "uniform_random_batch_size_like", "gaussian_random", "gaussian_random_batch_size_like",
+    "randint", "bernoulli",
+)  # fmt: skip
+
 _WAYS: list[tuple[str, Callable[[Op], bool]]] = [
     ("an element-wise body", lambda op: op.is_elementwise and _elementwise_is_possible(op)),
     ("a row program", lambda op: op.rows is not None),
+    ("the formula of an update", lambda op: op.update is not None and _update_is_possible(op)),
+    ("transposes", lambda op: op.type in MOVES),
+    ("random numbers", lambda op: op.type in DRAWS),
 ]
 
 
@@ -103,9 +121,9 @@ def has_kernel(op: Op) -> str:
 
 def covered(ops: Sequence[Op]) -> dict[str, list[str]]:
     """The types with a kernel, by what it is made from."""
-    found: dict[str, list[str]] = {}
+    types: dict[str, list[str]] = {}
     for op in ops:
         way = has_kernel(op)
         if way:
-            found.setdefault(way, []).append(op.type)
-    return {way: sorted(types) for way, types in found.items()}
+            types.setdefault(way, []).append(op.type)
+    return {way: sorted(members) for way, members in types.items()}

@@ -58,7 +58,7 @@ class Iteration(NamedTuple):
     strides: tuple[tuple[int, ...], ...]
 
     @property
-    def count(self) -> int:
+    def elements(self) -> int:
         return prod(self.shape)
 
     def way(self, operand: int) -> str:
@@ -110,11 +110,11 @@ class ElementwiseKernel:
 
     def launch(self, one: Iteration) -> Launch:
         """The launch for dimensions; `one` has to have the ways and the rank the kernel was made for."""
-        numbers: list[np.generic] = [np.int64(one.count)]
+        numbers: list[np.generic] = [np.int64(one.elements)]
         numbers += [np.int64(size) for size in one.shape[1:]] if self.rank > 1 else []
         for way, strides in zip(self.ways, one.strides, strict=True):
             numbers += [np.int64(s) for s in strides] if way == STRIDED else []
-        return Launch((blocks_for(one.count, THREADS), 1, 1), (THREADS, 1, 1), tuple(numbers))
+        return Launch((blocks_for(one.elements, THREADS), 1, 1), (THREADS, 1, 1), tuple(numbers))
 
 
 def read_by(lowered: Lowered) -> list[int]:
@@ -133,7 +133,7 @@ def elementwise_kernel(
         out_dtypes: of the results in memory, where they are not the ones that are computed.
         in_dtypes: of all inputs in memory, likewise.
     """
-    source = _Source(lowered, one, out_dtypes, in_dtypes)
+    source = _ExpressionText(lowered, one, out_dtypes, in_dtypes)
     body = source.text()
     entry = named(name, body)
     head = f'\nextern "C" __global__ void __launch_bounds__({THREADS}) {entry}({source.parameters()}) {{\n'
@@ -142,7 +142,7 @@ def elementwise_kernel(
     return ElementwiseKernel(kernel, source.ways, source.rank)
 
 
-class _Source:
+class _ExpressionText:
     """The text of one kernel."""
 
     def __init__(self, lowered: Lowered, one: Iteration, out_dtypes: Any, in_dtypes: Any) -> None:
@@ -155,7 +155,7 @@ class _Source:
         self.operands += [(f"y{n}", self.out_dtypes[n]) for n, _ in self.writes]
         self.ways = tuple(one.way(k) for k in range(len(self.operands)))
         self.rank = max(len(one.shape), 1) if STRIDED in self.ways else 1
-        self.index = "unsigned int" if one.count < MOST_NARROW else "long long"
+        self.index = "unsigned int" if one.elements < MOST_NARROW else "long long"
 
     def parameters(self) -> str:
         """Of the function: addresses, the count, sizes of dimensions but the first, strides."""

@@ -54,7 +54,7 @@ __device__ __forceinline__ double unit(word whole) { return (double)(whole >> 11
 """
 
 
-class _Pieces(NamedTuple):
+class _PiecesOfWords(NamedTuple):
     """What elements are made of: halves of words, or whole ones."""
 
     type: str
@@ -63,8 +63,8 @@ class _Pieces(NamedTuple):
     row: int
 
 
-_HALVES = _Pieces("unsigned int", 8, "(unsigned int)(words.of[n / 2] >> (32 * (n % 2)))", THREADS + 4)
-_WHOLE = _Pieces("word", 4, "words.of[n]", THREADS + 4)
+_HALVES = _PiecesOfWords("unsigned int", 8, "(unsigned int)(words.of[n / 2] >> (32 * (n % 2)))", THREADS + 4)
+_WHOLE = _PiecesOfWords("word", 4, "words.of[n]", THREADS + 4)
 """A row of shared memory has four more pieces than threads: then neither writing nor reading meets a bank twice."""
 
 
@@ -168,7 +168,7 @@ def normal_kernel(dtype: Any) -> DrawKernel:
 
 
 def _exchanged(
-    stem: str, pieces: _Pieces, operands: Sequence[tuple[str, str]], numbers: Sequence[str], line: str
+    stem: str, pieces: _PiecesOfWords, operands: Sequence[tuple[str, str]], numbers: Sequence[str], line: str
 ) -> DrawKernel:
     """A kernel whose threads exchange pieces of words; `line` makes element `i` of a `piece`."""
     per = pieces.per_block

@@ -122,7 +122,7 @@ def rows_kernel(one: RowKernel, dtypes: Sequence[Any], sizes: Sequence[int]) -> 
     """
     _, count = rows_and_count(one.layout, sizes)
     team = team_for(one.layout, count)
-    source = _Source(one, [as_dtype(d).name for d in dtypes], team)
+    source = _RowText(one, [as_dtype(d).name for d in dtypes], team)
     body = source.text()
     entry = named(one.program.name, body)
     head = f'\nextern "C" __global__ void __launch_bounds__({team.threads}) {entry}({source.parameters()}) {{\n'
@@ -232,7 +232,7 @@ class _Scope:
         leaf: gives what is there already, None for what is to be computed.
     """
 
-    def __init__(self, source: _Source, leaf: Callable[[_Scope, Expr], str | None], indent: str) -> None:
+    def __init__(self, source: _RowText, leaf: Callable[[_Scope, Expr], str | None], indent: str) -> None:
         self.source, self.leaf, self.indent = source, leaf, indent
         self.lines: list[str] = []
         self.known: dict[int, str] = {}
@@ -253,7 +253,7 @@ class _Scope:
         return name
 
 
-class _Source:
+class _RowText:
     """The text of one kernel."""
 
     def __init__(self, one: RowKernel, dtypes: Sequence[str], team: Team) -> None:

@@ -43,7 +43,7 @@ class MoveKernel:
         source, result = one.strides
         numbers = [np.int64(n) for n in (*one.shape, *source, *result)]
         if self.turned is None:
-            blocks = blocks_for(one.count, THREADS)
+            blocks = blocks_for(one.elements, THREADS)
             return Launch((blocks, 1, 1), (THREADS, 1, 1), tuple(numbers))
         tiles = -(-one.shape[self.turned] // TILE) * -(-one.shape[-1] // TILE)
         others = prod(n for d, n in enumerate(one.shape) if d not in (self.turned, self.rank - 1))
