@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,16 @@ def test_dense_operands_move_no_sector_more_than_they_have_to(dtype: str) -> Non
     np.testing.assert_array_equal(after[1], a + a)
     assert counted.loads.sectors == counted.loads.ideal == count * a.itemsize // 32
     assert counted.stores.sectors == counted.stores.ideal
+
+
+def test_few_blocks_go_on_with_further_elements() -> None:
+    count = 1000
+    one = iteration((count,), [(1,), (1,)])
+    x = Expr("input", value=0)
+    kernel = elementwise_kernel("twice", lowered_for_device([x + x], ["float32"]), one)
+    a = np.arange(count, dtype="f")
+    how = replace(kernel.launch(one), grid=(2, 1, 1))
+    np.testing.assert_array_equal(run_kernel(kernel.kernel, how, [a, ((count,), "f")])[0][1], a + a)
 
 
 def test_nothing_to_do_is_no_launch() -> None:

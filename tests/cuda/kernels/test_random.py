@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -61,6 +62,14 @@ def test_dropout_is_that_of_the_op(dtype: str) -> None:
         np.testing.assert_array_equal(got, want)
         (again,), _ = drawn(R.dropout_kernel(dtype, False), count, least, np.float64(1 / (1 - p)), x=x)
         np.testing.assert_array_equal(again, want)
+
+
+def test_few_blocks_go_on_with_further_numbers() -> None:
+    kernel, count, one = R.uniform_kernel("float32"), 5003, np.float64(1)
+    how = replace(kernel.launch(count, one, np.float64(0), one), grid=(2, 1, 1))
+    words = np.array(STREAM.state, np.uint64)
+    got = run_kernel(kernel.kernel, how, [words, ((count,), "f")], seed=3)[0][1]
+    np.testing.assert_array_equal(got, STREAM.uniform(np, (count,), np.float32))
 
 
 def test_truths() -> None:

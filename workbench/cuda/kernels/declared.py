@@ -1,6 +1,7 @@
 """Kernels of ops, from what they declare: element-wise bodies and their gradients, and updates of parameters.
 
-`has_kernel` says of a type whether a kernel can be made for it at all; `covered` counts.
+`has_kernel` says of a type whether a kernel can be made for it at all; `covered` counts. Kernels written by hand are in
+files of their own: what moves elements, draws, and looks up.
 """
 
 from __future__ import annotations
@@ -99,18 +100,10 @@ def _update_is_possible(op: Op) -> bool:
     return True
 
 
-MOVES = ("transpose2", "transpose2_grad")
-DRAWS = (
-    "dropout", "uniform_random", "uniform_random_batch_size_like", "gaussian_random", "gaussian_random_batch_size_like",
-    "randint", "bernoulli",
-)  # fmt: skip
-
 _WAYS: list[tuple[str, Callable[[Op], bool]]] = [
     ("an element-wise body", lambda op: op.is_elementwise and _elementwise_is_possible(op)),
     ("a row program", lambda op: op.rows is not None),
     ("the formula of an update", lambda op: op.update is not None and _update_is_possible(op)),
-    ("transposes", lambda op: op.type in MOVES),
-    ("random numbers", lambda op: op.type in DRAWS),
 ]
 
 
