@@ -138,6 +138,17 @@ def test_reads_beside_reads_and_neighbours_beside_neighbours_need_no_order() -> 
     assert held(driver, b) == [*range(N // 2)] * 2 and held(driver, c) == list(range(N))
 
 
+def test_one_half_of_a_pinned_array_is_filled_while_the_other_one_is_copied() -> None:
+    driver = machine("late")
+    a, s, pinned = driver.allocate(N), driver.create_stream(), driver.allocate_pinned(2 * N)
+    pinned[:N] = 1
+    driver.copy_to_device(a, pinned[:N], s)
+    pinned[N:] = 2
+    driver.copy_to_device(a, pinned[N:], s)
+    driver.synchronize_stream(s)
+    assert held(driver, a) == [2] * N
+
+
 def test_whoever_touched_only_a_part_does_not_hide_who_touched_the_rest() -> None:
     driver = machine("eager")
     a, (s, t, u) = filled(driver, [0] * N), (driver.create_stream() for _ in range(3))

@@ -5,11 +5,14 @@ The numbers are NumPy's in float64; each event of the step is left out once, and
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from workbench.cuda.driver import ExecutableGraph, Product
 from workbench.cuda.simulated.accesses import UnorderedAccess
+from workbench.cuda.simulated.counting import MachineCounts, counts_of
 from workbench.cuda.simulated.device import SimulatedDriver
 from workbench.cuda.simulated.graphs import CaptureRefused
 from workbench.cuda.simulated.machine import UndefinedValues
@@ -96,7 +99,9 @@ def reference() -> np.ndarray:
     return weights
 
 
-def train(driver: SimulatedDriver, captured: bool, without: str = "") -> list[np.ndarray]:
+def train(
+    driver: SimulatedDriver, captured: bool, without: str = "", counted: list[MachineCounts] | None = None
+) -> list[np.ndarray]:
     """Two models in one thread, one group of collectives a step; captured, each device replays a graph of its own."""
     ranks = driver.create_ranks(range(DEVICES))
     models = [LinearModel(driver, i, np.ones(WIDTH, np.float32), without) for i in range(DEVICES)]
@@ -130,6 +135,8 @@ def train(driver: SimulatedDriver, captured: bool, without: str = "") -> list[np
 
     graphs = [capture(model) for model in models] if captured else []
     for x, y in zip(*batches(), strict=True):
+        if counted is not None:
+            counted.append(counts_of(driver))
         for model in models:
             model.feed(x[model.device], y[model.device])
         for model, graph in zip(models, graphs, strict=False):
@@ -163,8 +170,15 @@ def test_a_step_without_one_of_its_events_is_found_out(without: str, schedule: s
 
 
 def test_what_is_launched_in_a_step_is_counted() -> None:
-    driver = SimulatedDriver(DEVICES, deadline_seconds=2)
-    train(driver, captured=True)
-    assert driver.launches.graphs == DEVICES * STEPS
-    assert driver.launches.kernels == {"difference": DEVICES * STEPS, "sgd": DEVICES * STEPS}
-    assert driver.machine.moved["to device"] == 4 * STEPS * DEVICES * ROWS * (WIDTH + 1)
+    for captured in (True, False):
+        driver, counted = SimulatedDriver(DEVICES, deadline_seconds=2), list[MachineCounts]()
+        train(driver, captured, counted=counted)
+        steps = [later - earlier for earlier, later in itertools.pairwise(counted)]
+        assert len(steps) == STEPS - 1
+        for step in steps:
+            assert step.kernels == {"difference": DEVICES, "sgd": DEVICES}
+            assert step.graphs == (DEVICES if captured else 0)
+            assert step.launches() == (DEVICES if captured else 2 * DEVICES)
+            assert (step.synchronizations, step.allocations) == (DEVICES, 0)
+            assert step.bytes_moved == {"to device": 4 * DEVICES * ROWS * (WIDTH + 1)}
+        assert counts_of(driver).allocations == DEVICES * 7
