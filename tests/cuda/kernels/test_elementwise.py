@@ -67,9 +67,10 @@ def test_the_cases_of_ops(case: C.Case) -> None:
     for dtype in (*case.run_dtypes(), "bfloat16"):
         arrays = case.arrays(dtype)
         want = C.run_forward(case.op, arrays, case.full_attrs)
-        got = run_op(case.op, arrays, [(w.shape, w.dtype) for w in want], case.full_attrs)
+        got = run_op(case.op, arrays, [w if w is None else (w.shape, w.dtype) for w in want], case.full_attrs)
         for a, b in zip(got, want, strict=bool(got)):
-            compare(a, b, dtype, f"{case.label} {dtype}")
+            if b is not None:
+                compare(a, b, dtype, f"{case.label} {dtype}")
 
 
 DIFFERENTIATED = [c for c in ELEMENTWISE if c.differentiated()]
