@@ -59,7 +59,7 @@ def python(package: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "CPU_NUM": "1"}
     environment["WORKBENCH_CACHE_DIR"] = str(package.parents[1] / "cache")
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=280, cwd=package.parent, env=environment
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=580, cwd=package.parent, env=environment
     )
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout

@@ -56,7 +56,7 @@ def python(package: Path, *arguments: str) -> str:
     """What a process prints to which this package is the only one; its kernels are those of this one."""
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "CPU_NUM": "1"}
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=280, cwd=package.parent,
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=580, cwd=package.parent,
         env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
