@@ -105,7 +105,7 @@ def test_what_bodies_are_traced_with_is_part_of_the_fingerprint() -> None:
     root = Path(source.__file__).parent.parent.parent
     command = [sys.executable, "-c", TRACED]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root.parent).stdout
-    traced = {Path(line).relative_to(root).as_posix() for line in printed.split() if line.startswith(str(root))}
+    traced = {Path(line).relative_to(root).as_posix() for line in printed.splitlines() if line.startswith(str(root))}
     known = {name for name, _ in source._row_programs(root)} | {"framework/values/dtype.py"}  # what dtypes are called
     assert "ops/nn/norm.py" in traced and traced <= known
 

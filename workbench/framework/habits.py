@@ -64,7 +64,6 @@ NAMES: dict[str, dict[str, str]] = {
         "cat": "wb.concat",
         "clamp": "wb.clip",
         "compile": "wb.jit.to_static",
-        "cuda": "wb.set_device",
         "from_numpy": "wb.to_tensor",
         "inference_mode": "wb.no_grad",
         "manual_seed": "wb.seed",

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.executors.tape.runs import compare
+from tests.autodiff.small import Built
+from tests.executors.tape.runs import compare, tape
 from tests.ops import case as C
 from tests.ops.test_cases import CASES
+from workbench import static
 from workbench.executors.lowering.tape.registry import JOINED
 from workbench.executors.lowering.tape.table import rule_of
 from workbench.graph.ssa import Node
@@ -77,3 +79,20 @@ def test_the_cases_of_an_op_give_the_same_on_the_tape(type: str) -> None:
         if dtype == "float64" or type not in STATISTICS:
             missing = in_float32 - native_types(type, dtype)
             assert missing == in_float32 & (FLOAT32_ONLY if dtype == "float64" else JOINED), dtype
+
+
+def test_a_chain_of_two_widths_has_the_bits_of_its_ops() -> None:
+    """Kernels work on float32 or on float64: what is between casts is joined, the whole is not."""
+    with Built() as built:
+        x = static.data("x", [None, 4])
+        y = wb.tanh(wb.cast(wb.sin(wb.cast(wb.tanh(x), "float64") * 0.3), "float32") * 3.0)
+    feed = {"x": np.random.default_rng(0).standard_normal((64, 4)).astype(np.float32)}
+    results = []
+    for joined in (False, True):
+        strategy = static.BuildStrategy()
+        strategy.enable_auto_fusion = joined
+        with tape():
+            executor = static.ParallelExecutor(use_cuda=False, main_program=built.main, build_strategy=strategy)
+            results.append(np.asarray(executor.run([y.name], feed=feed)[0]))
+        assert not executor.inspection.last.in_python
+    assert results[0].tobytes() == results[1].tobytes()

@@ -39,7 +39,7 @@ def run(shape: tuple[int, ...], ops: Sequence[Op], joined: bool = True) -> list[
         scratch.restart()
 
     for op in ops:
-        dtype = dtype_for([*op[1], *op[2]])
+        dtype = dtype_for(op[0], [*op[1], *op[2]])
         if joined and pending is not None and pending.accepts(shape, len(op[0].steps), dtype) and _added(pending, op):
             done.append(True)
             continue

@@ -337,9 +337,10 @@ class _Addition:
             code._outs[leaf.address] = value, leaf
 
 
-def dtype_for(arrays: Sequence[Array | None]) -> np.dtype[Any]:
-    """The numbers to work on for operands and results."""
-    return _DOUBLE if any(a is not None and a.dtype == _DOUBLE for a in arrays) else _FLOAT
+def dtype_for(form: Lowered, arrays: Sequence[Array | None]) -> np.dtype[Any]:
+    """The numbers to work on for steps, their operands and results."""
+    is_double = any(a is not None and a.dtype == _DOUBLE for a in arrays)
+    return _DOUBLE if is_double or any(step.dtype == _DOUBLE for step in form.steps) else _FLOAT
 
 
 @lru_cache(maxsize=4096)
@@ -348,7 +349,7 @@ def is_expressible(form: Lowered) -> bool:
     arrays = [None if d is None else np.zeros(2, d) for d in form.dtypes]
     outs = [None if r is None else np.empty(2, form.dtype_of(r)) for r in form.results]
     try:
-        VectorCode((2,), dtype_for([*arrays, *outs])).add(form, arrays, outs)
+        VectorCode((2,), dtype_for(form, [*arrays, *outs])).add(form, arrays, outs)
     except Unsuitable:
         return False
     return True

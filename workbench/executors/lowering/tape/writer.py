@@ -247,7 +247,7 @@ class TapeWriter:
             Unsuitable: it has no native form; nothing has been written.
         """
         read = [a for i, a in enumerate(arrays) if i in form.read]
-        dtype = dtype_for([*read, *outs])
+        dtype = dtype_for(form, [*read, *outs])
         if not self._joins(form, shape, dtype, arrays, outs):
             vector_code = VectorCode(shape, dtype)
             vector_code.add(form, arrays, outs)

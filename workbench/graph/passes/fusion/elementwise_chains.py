@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.framework.expr.expr import Expr, Recording, in_order
 from workbench.framework.outside import is_from_outside
+from workbench.framework.values.dtype import float64
 from workbench.framework.values.spec import DENSE
 from workbench.graph.passes.branches import behind_branches
 from workbench.graph.passes.dims import dims_of
@@ -54,7 +55,7 @@ class _Region:
     """Ops that become one.
 
     Attributes:
-        kind: what they have in common: device, role, dimensions.
+        kind: what they have in common: device, role, dimensions, whether they work on float64.
         members: in the order of the graph; results: the expression of every value they make.
         closed: no further op may join.
         into: the region this one has been merged into.
@@ -134,7 +135,7 @@ class _Growth:
 
     def _joined(self, node: Node, near: Iterable[_Region]) -> _Region | None:
         """The region a node now belongs to, None if its body has no form as expressions."""
-        kind = (node.places, node.role, self.dims[node.writes[0]])
+        kind = (node.places, node.role, self.dims[node.writes[0]], self._is_double(node))
         friends = [region for region in near if not region.closed and region.kind == kind]
         if sum(len(region.members) for region in friends) >= LIMIT:
             friends = []
@@ -149,6 +150,10 @@ class _Growth:
             if (value.name, value.place) in self.rewritten:
                 self.readers.setdefault((value.name, value.place), []).append(region)
         return region
+
+    def _is_double(self, node: Node) -> bool:
+        """Whether kernels work on float64 for a node: a chain does so on float64 or on float32 as a whole."""
+        return self.joins is not None and any(v.spec.dtype is float64 for v in (*node.reads, *node.writes))
 
     def _operand(self, value: Value, friends: Sequence[_Region]) -> Expr:
         region = self.region_of.get(value)
