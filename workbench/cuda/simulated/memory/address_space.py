@@ -55,7 +55,7 @@ class AddressSpace:
         self._state_pages = _reserve(capacity)
         self.bytes = np.frombuffer(self._pages, np.uint8)
         self.states = np.frombuffer(self._state_pages, np.uint8)
-        self._next = GAP
+        self._free = [(GAP, capacity - GAP)]
         self._starts: list[int] = []
         self._known: dict[int, Allocation] = {}
         self._quarantine: list[Allocation] = []
@@ -149,19 +149,36 @@ class AddressSpace:
         return address - BASE
 
     def _place(self, nbytes: int) -> int:
-        """Find room: behind everything if possible, else where something was freed, the oldest first."""
-        room = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT + GAP
+        """Take room from the first free range that has enough; freed memory becomes free only when nothing else is."""
         if self.in_use + nbytes > self.capacity:
             raise NoMemory(f"The device has {self.capacity} bytes, {self.in_use} are in use, {nbytes} are asked for")
-        if self._next + room <= self.capacity:
-            offset, self._next = self._next, self._next + room
-            return offset
-        for at, freed in enumerate(self._quarantine):
-            if freed.nbytes >= nbytes:
-                del self._quarantine[at]
-                self.states[freed.address - BASE : freed.end - BASE] = NOTHING
-                return freed.address - BASE
-        raise NoMemory(f"No range of the device's {self.capacity} bytes is free for {nbytes} bytes")
+        room = _room(nbytes)
+        if all(size < room for _, size in self._free):
+            self._end_quarantine()
+        for at, (offset, size) in enumerate(self._free):
+            if size >= room:
+                self._free[at] = (offset + room, size - room)
+                return offset
+        raise NoMemory(f"No range of the device's {self.capacity} bytes has room for {nbytes} bytes")
+
+    def _end_quarantine(self) -> None:
+        """Make ranges free that were given back, and join neighbours."""
+        for freed in self._quarantine:
+            self.states[freed.address - BASE : freed.end - BASE] = NOTHING
+            self._free.append((freed.address - BASE, _room(freed.nbytes)))
+        self._quarantine.clear()
+        joined: list[tuple[int, int]] = []
+        for offset, size in sorted(self._free):
+            if joined and sum(joined[-1]) == offset:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
+            else:
+                joined.append((offset, size))
+        self._free = joined
+
+
+def _room(nbytes: int) -> int:
+    """Return how much of the address space an allocation takes, with the gap behind it."""
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT + GAP
 
 
 def _reserve(capacity: int) -> mmap.mmap:

@@ -77,7 +77,8 @@ def bank_conflicts(warps: np.ndarray, offsets: np.ndarray, width: int) -> int:
     """Count the turns of shared memory beyond the first, for each warp (half or quarter of one for wide words)."""
     if width > 4:
         warps = warps * (width // 4) + (np.arange(warps.size) * width // 128) % (width // 4)
-    key = np.unique(warps.astype(np.int64) << 32 | offsets.astype(np.int64) >> 2)
+    key = np.sort(warps.astype(np.int64) << 32 | offsets.astype(np.int64) >> 2)
+    key = key[np.concatenate([[True], key[1:] != key[:-1]])]
     warp = key >> 32
     first = warp[0]
     turns = np.bincount((warp - first) * 32 + (key & 31)).astype(np.int64)

@@ -115,7 +115,7 @@ def _decode(one: PtxInstruction, scope: OperandScope, entry: KernelEntry) -> tup
     if name == "trap":
         return "trap", None
     if name in ("bar", "barrier") and not warps.is_warp_barrier(one):
-        return "barrier", _barrier(one, scope)
+        return "barrier", warps.block_barrier(one, scope)
     if name in ("nop", "pragma", "nanosleep"):
         return "step", lambda m, ix: None
     if "cc" in one.opcode and name in ("add", "sub", "mad"):
@@ -123,16 +123,6 @@ def _decode(one: PtxInstruction, scope: OperandScope, entry: KernelEntry) -> tup
     if name not in arithmetic.DECODERS:
         raise Unimplemented(f"The PTX instruction {one} (line {one.line} of {entry.name}) has no simulated form")
     return "step", arithmetic.DECODERS[name](one, scope)
-
-
-def _barrier(one: PtxInstruction, scope: OperandScope) -> tuple[bool, Any, Any]:
-    """Return whether threads wait at a barrier, its number, and how many threads it is for."""
-    arrives = "arrive" in one.opcode
-    if "red" in one.opcode:
-        raise Unimplemented(f"{one}: reductions at barriers have no simulated form")
-    number = scope.reader(one.operands[0], "u32")
-    count = scope.reader(one.operands[1], "u32") if len(one.operands) > 1 else None
-    return not arrives, number, count
 
 
 def place_tables(entry: KernelEntry, memory: AddressSpace) -> dict[str, int]:

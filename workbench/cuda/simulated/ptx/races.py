@@ -29,11 +29,13 @@ class Clocks:
     """When the threads of a launch synchronised last."""
 
     def __init__(self, blocks: int, threads_per_block: int) -> None:
-        self.threads_per_block = threads_per_block
-        self.warps_per_block = -(-threads_per_block // 32)
+        warps_per_block = -(-threads_per_block // 32)
         self.now = 1
+        inside = np.arange(threads_per_block) // 32
+        self.warp_of = (np.arange(blocks)[:, None] * warps_per_block + inside).ravel()
+        self.block_of = np.repeat(np.arange(blocks), threads_per_block)
         self.barriers = np.zeros(blocks, np.int64)
-        self.warps = np.zeros(blocks * self.warps_per_block, np.int64)
+        self.warps = np.zeros(blocks * warps_per_block, np.int64)
         self.fences = np.zeros(blocks, np.int64)
         self.acquired = np.zeros(blocks, bool)
 
@@ -44,20 +46,16 @@ class Clocks:
         self._tick(self.warps, warps)
 
     def fence(self, threads: np.ndarray) -> None:
-        self._tick(self.fences, threads // self.threads_per_block)
+        self._tick(self.fences, self.block_of[threads])
 
     def use_atomically(self, threads: np.ndarray) -> None:
-        self.acquired[threads // self.threads_per_block] = True
-
-    def warp_of(self, threads: np.ndarray) -> np.ndarray:
-        block = threads // self.threads_per_block
-        return block * self.warps_per_block + (threads - block * self.threads_per_block) // 32
+        self.acquired[self.block_of[threads]] = True
 
     def ordered(self, stamps: np.ndarray, spread: np.ndarray | int, threads: np.ndarray) -> np.ndarray:
         """Say which earlier accesses happen before what the threads do now."""
         who, when = (stamps >> 32) - 1, (stamps & 0xFFFFFFFF) >> 1
-        blocks, own = who // self.threads_per_block, threads // self.threads_per_block
-        warps, own_warps = self.warp_of(who), self.warp_of(threads)
+        blocks, own = self.block_of[who], self.block_of[threads]
+        warps, own_warps = self.warp_of[who], self.warp_of[threads]
         result = (spread == THREAD) & (who == threads)
         result |= (spread <= WARP) & (warps == own_warps) & (when <= self.warps[own_warps])
         result |= (spread <= BLOCK) & (blocks == own) & (when <= self.barriers[own])
@@ -66,8 +64,8 @@ class Clocks:
 
     def distance(self, some: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return how far threads are apart: in one warp, in one block, in the grid."""
-        same_block = some // self.threads_per_block == others // self.threads_per_block
-        same_warp = self.warp_of(some) == self.warp_of(others)
+        same_block = self.block_of[some] == self.block_of[others]
+        same_warp = self.warp_of[some] == self.warp_of[others]
         apart = np.where(same_warp, WARP, np.where(same_block, BLOCK, GRID))
         return np.where(some == others, THREAD, apart).astype(np.uint8)
 

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.cuda.simulated.ptx import faults
 from workbench.cuda.simulated.ptx.machine import Machine
 from workbench.cuda.simulated.ptx.operands import Active
+from workbench.cuda.simulated.ptx.warps import BarrierCode
 
 BANDS = 4
 """Into how many bands the warps are dealt at most, if a seed mixes them."""
@@ -147,25 +148,45 @@ class WarpSchedule:
         for key in [key for key in self.barriers if key[0] in blocks]:
             self._release(key)
 
-    def _wait(self, band: Band, what: Any, position: int, threads: np.ndarray) -> None:
+    def _wait(self, band: Band, what: BarrierCode, position: int, threads: np.ndarray) -> None:
         """Let threads arrive at a barrier; those of a block go on when all that are due have come."""
-        waits, number, count = what
-        if not waits:
-            band.put(position + 1, threads)
         machine = self.machine
-        numbers = np.broadcast_to(number(machine, threads), threads.shape)
-        counts = None if count is None else np.broadcast_to(count(machine, threads), threads.shape)
+        if not what.waits:
+            band.put(position + 1, threads)
+        numbers = np.broadcast_to(what.number(machine, threads), threads.shape)
+        said = None if what.vote is None else np.broadcast_to(what.vote[1](machine, threads), threads.shape)
+        if what.count is None and self._all_here(threads, numbers):
+            return self._pass_together(band, what, position, threads, said)
+        counts = None if what.count is None else np.broadcast_to(what.count(machine, threads), threads.shape)
         keys = machine.blocks[threads] * 16 + numbers
         for key in np.unique(keys):
             here = keys == key
-            barrier = self.barriers.setdefault((int(key) // 16, int(key) % 16), _Barrier(position))
+            barrier = self.barriers.setdefault((int(key) // 16, int(key) % 16), _Barrier(position, what))
             due = 0 if counts is None else int(counts[here][0])
             if not due and barrier.position != position:
                 other = self.code[barrier.position].line
-                what = f"Threads of one block wait at two places: here, and at the barrier of line {other}"
-                machine.fail(faults.BarrierFault, what, threads[here][0])
-            barrier.arrive(threads[here], position + 1, waits, due)
+                message = f"Threads of one block wait at two places: here, and at the barrier of line {other}"
+                machine.fail(faults.BarrierFault, message, threads[here][0])
+            barrier.arrive(threads[here], position + 1, what.waits, due, None if said is None else said[here])
             self._release((int(key) // 16, int(key) % 16))
+
+    def _all_here(self, threads: np.ndarray, numbers: np.ndarray) -> bool:
+        """Say whether whole blocks arrive at once, none of whose threads waits elsewhere."""
+        blocks = self.machine.blocks[threads]
+        counts = np.bincount(blocks, minlength=self.machine.block_count)
+        return not self.barriers and bool(
+            ((counts == self.alive) | (counts == 0)).all() and (numbers == numbers[0]).all()
+        )
+
+    def _pass_together(self, band: Band, what: BarrierCode, position: int, threads: np.ndarray, said: Any) -> None:
+        machine = self.machine
+        blocks = np.flatnonzero(np.bincount(machine.blocks[threads]))
+        machine.counters.barriers += blocks.size
+        machine.clocks.pass_barrier(machine.first_block + blocks)
+        if said is not None:
+            what.tell(machine, threads, said)
+        if what.waits:
+            band.put(position + 1, threads)
 
     def _release(self, key: tuple[int, int]) -> None:
         barrier = self.barriers[key]
@@ -176,6 +197,9 @@ class WarpSchedule:
         machine = self.machine
         machine.counters.barriers += 1
         machine.clocks.pass_barrier(np.array([machine.first_block + key[0]]))
+        if barrier.said:
+            everybody = np.concatenate([threads for _, threads in barrier.waiting])
+            barrier.code.tell(machine, everybody, np.concatenate(barrier.said))
         for position, threads in barrier.waiting:
             for band in np.unique(self.band_of[threads]):
                 self.bands[band].put(position, threads[self.band_of[threads] == band])
@@ -183,7 +207,7 @@ class WarpSchedule:
     def _tell_stuck(self) -> None:
         machine = self.machine
         (block, number), barrier = next(iter(self.barriers.items()))
-        position, threads = barrier.waiting[0]
+        position, threads = barrier.waiting[0] if barrier.waiting else (barrier.position + 1, barrier.arrivals)
         machine.current = self.code[position - 1]
         due = barrier.due or int(self.alive[block])
         what = f"{barrier.arrived} of {due} threads have reached barrier {number}; the others never will"
@@ -193,12 +217,16 @@ class WarpSchedule:
 class _Barrier:
     """Threads of one block that have reached a barrier."""
 
-    def __init__(self, position: int) -> None:
-        self.position, self.arrived, self.due = position, 0, 0
+    def __init__(self, position: int, code: BarrierCode) -> None:
+        self.position, self.code, self.arrived, self.due = position, code, 0, 0
         self.waiting: list[tuple[int, np.ndarray]] = []
+        self.said: list[np.ndarray] = []
+        self.arrivals = np.zeros(0, np.int64)
 
-    def arrive(self, threads: np.ndarray, behind: int, waits: bool, due: int) -> None:
+    def arrive(self, threads: np.ndarray, behind: int, waits: bool, due: int, said: np.ndarray | None) -> None:
         self.arrived += threads.size
-        self.due = due
+        self.due, self.arrivals = due, threads
         if waits:
             self.waiting.append((behind, threads))
+        if said is not None:
+            self.said.append(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from workbench.cuda.simulated.ptx import faults
 from workbench.cuda.simulated.ptx.arithmetic import decodes
 from workbench.cuda.simulated.ptx.machine import Machine
 from workbench.cuda.simulated.ptx.module import BITS, DTYPES, WIDTHS, PtxInstruction
-from workbench.cuda.simulated.ptx.operands import Active, OperandScope, Step, kind_of
+from workbench.cuda.simulated.ptx.operands import Active, OperandScope, Read, Step, Write, kind_of
 from workbench.errors import Unimplemented
 
 ALL_LANES = np.uint32(0xFFFFFFFF)
@@ -26,6 +27,39 @@ def is_warp_barrier(one: PtxInstruction) -> bool:
     return one.opcode[:2] == ("bar", "warp")
 
 
+@dataclass(frozen=True)
+class BarrierCode:
+    """A barrier of blocks, decoded: whether threads wait, its number, for how many threads it is.
+
+    A vote is its kind, what each thread says, and where the result goes.
+    """
+
+    waits: bool
+    number: Read
+    count: Read | None
+    vote: tuple[str, Read, Write] | None
+
+    def tell(self, m: Machine, threads: np.ndarray, said: np.ndarray) -> None:
+        """Give all threads of the blocks what they have said together."""
+        assert self.vote is not None
+        kind, _, write = self.vote
+        blocks = m.blocks[threads]
+        yes, everybody = np.bincount(blocks, said), np.bincount(blocks)
+        result = {"popc": yes.astype(np.uint32), "and": yes == everybody, "or": yes > 0}[kind]
+        write(m, threads, result[blocks])
+
+
+def block_barrier(one: PtxInstruction, scope: OperandScope) -> BarrierCode:
+    """Read `bar.sync a{, b}`, `bar.arrive a, b` or `bar.red.op.type d, a{, b}, p`."""
+    operands, vote = one.operands, None
+    if "red" in one.opcode:
+        kind = one.opcode[one.opcode.index("red") + 1]
+        vote = kind, scope.reader(operands[-1], "pred"), scope.writer(operands[0], kind_of(one))
+        operands = operands[1:-1]
+    count = scope.reader(operands[1], "u32") if len(operands) > 1 else None
+    return BarrierCode("arrive" not in one.opcode, scope.reader(operands[0], "u32"), count, vote)
+
+
 @decodes("bar", "barrier")
 def decode_warp_barrier(one: PtxInstruction, scope: OperandScope) -> Step:
     """`bar.warp.sync`; barriers of blocks are the scheduler's."""
@@ -33,7 +67,7 @@ def decode_warp_barrier(one: PtxInstruction, scope: OperandScope) -> Step:
 
     def step(m: Machine, ix: Active) -> None:
         require_members(m, ix, mask(m, ix))
-        m.clocks.pass_warp(np.unique(m.clocks.warp_of(m.first_thread + m.threads[ix])))
+        m.clocks.pass_warp(m.clocks.warp_of[m.first_thread + m.threads[ix]])
 
     return step
 
@@ -80,7 +114,8 @@ def decode_shuffle(one: PtxInstruction, scope: OperandScope) -> Step:
         there = np.zeros(m.warp_count * 32, bool)
         row = m.warps[threads].astype(np.int64) * 32
         table[row + lanes], there[row + lanes] = value, True
-        missing = np.flatnonzero(~there[row + source])
+        named = mask >> source.astype(np.uint32) & np.uint32(1) == 1
+        missing = np.flatnonzero(~(there[row + source] & named))
         if missing.size:
             first = missing[0]
             what = f"It shuffles from lane {source[first]}, which does not take part"
@@ -120,9 +155,10 @@ def decode_vote(one: PtxInstruction, scope: OperandScope) -> Step:
     write = scope.writer(one.operands[0], kind_of(one))
 
     def step(m: Machine, ix: Active) -> None:
-        threads, _ = require_members(m, ix, mask(m, ix))
+        threads, masks = require_members(m, ix, mask(m, ix))
         said = np.broadcast_to(np.asarray(vote(m, ix)), threads.shape)
-        ballot, here = _by_warp(m, threads, said), _by_warp(m, threads, np.ones_like(said))
+        ballot = _by_warp(m, threads, said) & masks
+        here = _by_warp(m, threads, np.ones_like(said)) & masks
         results = {
             "ballot": ballot,
             "any": ballot != 0,
@@ -168,8 +204,8 @@ def decode_match(one: PtxInstruction, scope: OperandScope) -> Step:
         table[rows, lanes], there[rows, lanes] = own, True
         same = (table[rows] == own[:, None]) & there[rows]
         equal = (same.astype(np.uint32) << np.arange(32, dtype=np.uint32)).sum(axis=1).astype(np.uint32)
-        here = _by_warp(m, threads, np.ones(threads.size, bool))
-        agree = equal == here
+        here = _by_warp(m, threads, np.ones(threads.size, bool)) & masks
+        agree = equal & masks == here
         write(m, ix, np.where(agree, here, np.uint32(0)) if every else equal & masks)
         if tell is not None:
             tell(m, ix, agree)
