@@ -7,7 +7,8 @@ files of their own: what moves elements, draws, and looks up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from workbench.cuda.kernels.elementwise import (
     ElementwiseKernel,
@@ -20,6 +21,7 @@ from workbench.cuda.kernels.elementwise import (
     read_by,
 )
 from workbench.cuda.kernels.numbers import HALVES, NoKernel
+from workbench.cuda.kernels.sums import SumOver, broadcast_axes, sum_over
 from workbench.cuda.kernels.updates import update_kernel
 from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered
@@ -53,6 +55,68 @@ def elementwise_op(
     in_dtypes = [None if s is None else s.dtype.name for s in ins]
     out_dtypes = [None if s is None else s.dtype.name for s in outs]
     return elementwise_kernel(op.type, lowered, one, out_dtypes, in_dtypes), one
+
+
+class SummedResult(NamedTuple):
+    """A result that is summed over what was broadcast.
+
+    Attributes:
+        output: the number of its slot. source: that of the input whose elements are summed; None: the kernel writes
+            what is summed, in the place of this output.
+        dtype: of the elements that are summed.
+    """
+
+    output: int
+    source: int | None
+    dtype: str
+    sum: SumOver
+
+
+@dataclass(frozen=True)
+class SummedOp:
+    """An element-wise op some of whose results are smaller than what its operands broadcast to: mostly gradients.
+
+    Attributes:
+        kernel: writes every element of `writes`; None where all results are sums of inputs. one: its dimensions.
+        reads, writes: the slots of its operands, inputs and outputs in order.
+        sums: what follows it.
+    """
+
+    kernel: ElementwiseKernel | None
+    one: Iteration
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    sums: tuple[SummedResult, ...]
+
+
+def summed_op(op: Op, ins: Sequence[Spec | None], outs: Sequence[Spec | None], attrs: dict[str, Any]) -> SummedOp:
+    """The kernels of an element-wise op, or of the backward op of one, with the sums over what was broadcast.
+
+    Args and Raises: as of `elementwise_op`.
+    """
+    in_dtypes = [None if s is None else s.dtype.name for s in ins]
+    lowered = elementwise_steps(op, in_dtypes, attrs).only(tuple(o is not None for o in outs))
+    shape = broadcast_shapes(*[s.shape for s in ins if s is not None])
+    sums, out_dtypes = list[SummedResult](), list[str | None]()
+    for number, (out, made_by) in enumerate(zip(outs, lowered.results, strict=True)):
+        out_dtypes.append(None if out is None else out.dtype.name)
+        if out is None or made_by is None or out.shape == shape:
+            continue
+        given = ins[made_by] if made_by < len(ins) else None
+        source = made_by if given is not None and given.shape == shape else None
+        wide = "float32" if out.dtype.name in HALVES else out.dtype.name
+        dtype = wide if source is None or given is None else given.dtype.name
+        out_dtypes[number] = dtype
+        axes = broadcast_axes(out.shape, shape)
+        sums.append(SummedResult(number, source, dtype, sum_over(shape, axes, dtype, out.dtype.name)))
+    as_they_are = {one.output for one in sums if one.source is not None}
+    rest = lowered.only(tuple(o is not None and n not in as_they_are for n, o in enumerate(outs)))
+    writes = tuple(n for n, number in enumerate(rest.results) if number is not None)
+    reads = tuple(read_by(rest))
+    shapes = [*[ins[n].shape for n in reads if ins[n] is not None], *[shape for _ in writes]]  # type: ignore[union-attr]
+    one = iteration(shape, [broadcast_strides(own, dense_strides(own), shape) for own in shapes])
+    kernel = elementwise_kernel(op.type, rest, one, out_dtypes, in_dtypes) if writes else None
+    return SummedOp(kernel, one, reads, writes, tuple(sums))
 
 
 def elementwise_steps(op: Op, dtypes: Sequence[str | None], attrs: dict[str, Any]) -> Lowered:

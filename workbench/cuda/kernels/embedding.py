@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.cuda.kernels.launch import CudaKernel, Launch, blocks_for, named
-from workbench.cuda.kernels.numbers import PREAMBLE, NoKernel, stored
+from workbench.cuda.kernels.launch import CudaKernel, Launch, blocks_for, written_kernel
+from workbench.cuda.kernels.numbers import NoKernel, stored
 from workbench.framework.values.dtype import as_dtype
 
 THREADS = 256
@@ -128,9 +128,4 @@ def table_gradient(dtype: Any, ids: Any = "int64") -> TableGradient:
 
 
 def _kernel(stem: str, operands: tuple[tuple[str, str], ...], numbers: str, text: str) -> CudaKernel:
-    body = text.replace("THREADS", str(THREADS))
-    parameters = [f"{stored(dtype)}* {name}" for name, dtype in operands]
-    given = ", ".join([*parameters, *(f"long long {name}" for name in numbers.split())])
-    entry = named(stem, given + body)
-    source = f'{PREAMBLE}\nextern "C" __global__ void __launch_bounds__({THREADS}) {entry}({given}) {{{body}}}\n'
-    return CudaKernel(entry, source, operands)
+    return written_kernel(stem, operands, numbers, text.replace("THREADS", str(THREADS)), THREADS)

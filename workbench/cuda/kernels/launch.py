@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.cuda.kernels.numbers import PREAMBLE, stored
+
 MOST_BLOCKS = 65536
 """Blocks of a launch whose threads go on with further elements: enough for any GPU there is."""
 
@@ -62,3 +64,22 @@ def named(stem: str, body: str) -> str:
     """The name of a kernel with a certain text: different texts have different names."""
     plain = "".join(c if c.isalnum() else "_" for c in stem)
     return f"{plain}_{hashlib.sha256(body.encode()).hexdigest()[:8]}"
+
+
+def written_kernel(
+    stem: str, operands: Sequence[tuple[str, str]], numbers: str, text: str, threads: int, head: str = ""
+) -> CudaKernel:
+    """A kernel written by hand.
+
+    Args:
+        numbers: names of what a launch adds, in order; integers, or of another type where one stands before a colon.
+        text: the body of the function. threads: of a block at most. head: what the source has before the function.
+    """
+    parameters = [f"{stored(dtype)}* {name}" for name, dtype in operands]
+    for number in numbers.split():
+        kind, _, name = number.rpartition(":")
+        parameters.append(f"{kind or 'long long'} {name}")
+    given = ", ".join(parameters)
+    entry = named(stem, head + given + text)
+    function = f'extern "C" __global__ void __launch_bounds__({threads}) {entry}({given}) {{{text}}}\n'
+    return CudaKernel(entry, f"{PREAMBLE}{head}\n{function}", tuple(operands))
