@@ -17,6 +17,7 @@ BY_HAND = {
         "dropout", "uniform_random", "uniform_random_batch_size_like", "gaussian_random",
         "gaussian_random_batch_size_like", "randint", "bernoulli",
     ),
+    "pooling": ("pool2d", "pool2d_spread", "max_pool2d_with_index"),
 }  # fmt: skip
 """By the file of `cuda/kernels`, the ops whose work is what a kernel there does."""
 
