@@ -18,6 +18,9 @@ BY_HAND = {
         "gaussian_random_batch_size_like", "randint", "bernoulli",
     ),
     "pooling": ("pool2d", "pool2d_spread", "max_pool2d_with_index"),
+    "convolution": (
+        "conv2d", "depthwise_conv2d", "conv2d_backprop_input", "conv2d_backprop_filter", "conv2d_transpose",
+    ),
 }  # fmt: skip
 """By the file of `cuda/kernels`, the ops whose work is what a kernel there does."""
 

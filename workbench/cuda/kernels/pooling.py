@@ -26,7 +26,7 @@ LARGE = 64
 
 
 class PooledAxis(NamedTuple):
-    """PooledAxis along height or width.
+    """Height or width, and the windows on it.
 
     Attributes:
         size: entries. windows: how many. pads: before and after; of bins only size and windows matter.
