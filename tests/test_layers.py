@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "fluid": ("", "contrib", "transpiler", "incubate"),
     "builders": ("initializers", "flow", "", "nn", "fluid"),
     "optimizer": ("lr", "", "rules"),
-    "cuda": ("", "simulated", "kernels"),
+    "cuda": ("", "simulated", "kernels", "devices"),
     "cuda.simulated": ("memory", "ptx", ""),
     "graph": ("", "passes"),
     "dygraph": ("", "tape", "tensor", "dispatch", "autograd"),

@@ -9,8 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from workbench.config import get_flag
-from workbench.errors import InvalidArgument, Unavailable
-from workbench.runtime.devices import missing_for_gpu
+from workbench.runtime.devices import require_gpu, simulated_gpus
 
 if TYPE_CHECKING:
     from workbench.cuda.driver import CudaDriver
@@ -25,19 +24,8 @@ def chosen_driver() -> str:
         Unavailable: there is no GPU that can be used, and none is to be simulated.
         InvalidArgument: the flags do not fit together.
     """
-    chosen, simulated = get_flag("FLAGS_cuda_driver"), get_flag("FLAGS_simulated_gpus")
-    if simulated < 0 or (chosen == "simulated" and not simulated):
-        raise InvalidArgument(f"FLAGS_cuda_driver is {chosen} and FLAGS_simulated_gpus {simulated}; it takes 1 or more")
-    if chosen == "simulated" or (chosen == "auto" and simulated):
-        return "simulated"
-    absent = missing_for_gpu()
-    if absent:
-        listed = "\n".join(f"  {line}" for line in absent)
-        raise Unavailable(
-            f"running on a GPU needs what is missing here:\n{listed}\n"
-            "FLAGS_simulated_gpus=2 runs the same program on two simulated GPUs"
-        )
-    return "cupy"
+    require_gpu()
+    return "simulated" if simulated_gpus() else "cupy"
 
 
 def open_driver() -> CudaDriver:

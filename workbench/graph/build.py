@@ -10,7 +10,7 @@ from workbench.framework.names import EMPTY
 from workbench.framework.program.operator import Operator
 from workbench.framework.program.program import Program
 from workbench.framework.program.roles import BACKWARD, LOSS_GRAD, OPTIMIZE
-from workbench.framework.values.place import Place
+from workbench.framework.values.place import CUDAPlace, Place
 from workbench.framework.values.spec import ROWS, size_of
 from workbench.graph.loss import perhaps
 from workbench.graph.rings import RING_OPS, refuse_inner_collectives
@@ -288,14 +288,15 @@ class _GraphBuilder:
     def _complete_copies(self) -> None:
         """Send what one device has updated to all of them, where each has a copy because a forward operator writes it.
 
-        Anything else that only its owner writes has one copy for all.
+        Anything else that only its owner writes has one copy for all; on GPUs, which see no memory of each other, none.
         """
+        apart = self.graph.places[0].kind == CUDAPlace.kind
         written = {(v.name, v.place) for n in self.graph.nodes if not n.is_collective for v in n.writes}
         for name in list(self.home):
             variable = self.block.vars.get(name)
             if variable is None or not variable.persistable or variable.op is None:
                 continue
-            if all((name, place) in written for place in self.everywhere):
+            if apart or all((name, place) in written for place in self.everywhere):
                 self._spread(variable.op, (name,))
 
 

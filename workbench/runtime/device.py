@@ -1,15 +1,14 @@
-"""What an executor needs from a device; `cpu.py` is the first that offers it."""
+"""What an executor needs from a device, and the devices that every machine has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from numpy.typing import DTypeLike
 
-from workbench.framework.values.place import Place
-
-Call = Callable[[], Any]
+from workbench.framework.values.place import CPUPlace, Place
+from workbench.runtime.arena import Arena
 
 
 class DeviceMemory(Protocol):
@@ -30,26 +29,15 @@ class DeviceMemory(Protocol):
         """Give the memory back while arrays in it stay valid; returns how many bytes that were."""
 
 
-class DeviceStream(Protocol):
-    """Work of a device that is done in the order in which it was given, while the caller may go on."""
-
-    def synchronize(self) -> None:
-        """Wait until everything given so far is done."""
-
-
 class Device(Protocol):
-    """A processor with memory of its own.
+    """A processor with memory of its own; `cuda.devices.gpu` has another one.
 
     Attributes:
         place: which one.
-        lowering: how plans become something that runs here: "calls" are Python calls, one after the other.
-        xp: the array module its arrays belong to (what `forward(xp, ...)` of an op gets).
         grows_by_use: whether memory takes up room only once it is written, so that more may be asked for than needed.
     """
 
     place: Place
-    lowering: str
-    xp: Any
     grows_by_use: bool
 
     def allocate(self, nbytes: int) -> DeviceMemory:
@@ -59,17 +47,18 @@ class Device(Protocol):
             Unavailable: there is not that much.
         """
 
-    def stream(self) -> DeviceStream:
-        """A new stream."""
 
-    def copy_in(self, target: Any, value: Any, stream: DeviceStream) -> None:
-        """Copy a NumPy array into one of the device's, of equal shape and dtype. It may be done when the stream is."""
+class CPUDevice:
+    """A CPU worker: its memory is its own, the processors are those of all."""
 
-    def copy_out(self, target: Any, value: Any, stream: DeviceStream) -> None:
-        """Copy one of the device's arrays into a NumPy array, of equal shape and dtype, likewise."""
+    grows_by_use = True
 
-    def capture(self, calls: Sequence[Call], stream: DeviceStream) -> Call | None:
-        """One call that does again what `calls` do, without Python between them; None where there is no such thing."""
+    def __init__(self, index: int = 0) -> None:
+        self.place: Place = CPUPlace(index)
 
-    def synchronize(self) -> None:
-        """Wait until all streams are done."""
+    def allocate(self, nbytes: int) -> DeviceMemory:
+        """An `Arena`."""
+        return Arena(nbytes)
+
+    def __repr__(self) -> str:
+        return f"CPUDevice({self.place.index})"

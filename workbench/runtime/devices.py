@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,13 +15,11 @@ from workbench.config import environment, get_flag, set_environment
 from workbench.errors import AlreadyExists, InvalidArgument, InvalidType, Unavailable
 from workbench.framework.notice import say
 from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
-from workbench.runtime.cpu import CPUDevice
-from workbench.runtime.device import Device
+from workbench.runtime.device import CPUDevice, Device
 from workbench.runtime.standing import standing
 
-_GPU_EXECUTORS = False  # there is no GPU implementation of the `Device` protocol yet
 _ON_THE_CPU = "use_cuda=False and CPUPlace() run on the CPU"
-_NOT_YET = f"running on GPUs is not available yet; {_ON_THE_CPU}"
+_SIMULATED = "FLAGS_simulated_gpus=2 runs the same program on two simulated GPUs"
 
 
 def discover(use_cuda: bool) -> list[Place]:
@@ -76,7 +75,7 @@ def cuda_places(device_ids: int | Sequence[int] | None = None) -> list[CUDAPlace
         [CUDAPlace(0), CUDAPlace(1)]
     """
     if device_ids is None:
-        return [CUDAPlace(index) for index in _selected() or range(_listed())]
+        return [CUDAPlace(index) for index in _selected() or range(_visible())]
     ids = [device_ids] if isinstance(device_ids, int) else device_ids
     if not isinstance(ids, list | tuple | range):
         raise InvalidType(f"cuda_places(device_ids)\n  expected: whole numbers >= 0, or None\n  got:      {ids!r}")
@@ -91,39 +90,56 @@ def require_gpu() -> None:
     Raises:
         Unavailable: it cannot; names everything that is missing, and how to get it.
     """
-    if not _GPU_EXECUTORS:
-        raise Unavailable(_NOT_YET)
     absent = missing_for_gpu()
     if absent:
         listed = "\n".join(f"  {line}" for line in absent)
-        raise Unavailable(f"running on a GPU needs what is missing here:\n{listed}\n{_ON_THE_CPU}")
+        raise Unavailable(f"running on a GPU needs what is missing here:\n{listed}\n{_SIMULATED}; {_ON_THE_CPU}")
+
+
+def simulated_gpus() -> int:
+    """How many GPUs this process simulates; 0 where it uses those of the machine.
+
+    Raises:
+        InvalidArgument: the flags do not fit together.
+    """
+    chosen, simulated = get_flag("FLAGS_cuda_driver"), get_flag("FLAGS_simulated_gpus")
+    if simulated < 0 or (chosen == "simulated" and not simulated):
+        raise InvalidArgument(f"FLAGS_cuda_driver is {chosen} and FLAGS_simulated_gpus {simulated}; it takes 1 or more")
+    return 0 if chosen == "cupy" else int(simulated)
 
 
 def is_compiled_with_cuda() -> bool:
-    """Whether programs could run on a GPU if there were one; False for now, so that `use_cuda` of it gives the CPU.
+    """Whether programs can run on a GPU, real or simulated, so that `use_cuda` of it takes one where there is one.
 
     Example:
         >>> use_cuda = wb.is_compiled_with_cuda()
     """
-    return _GPU_EXECUTORS
+    return not missing_for_gpu()
 
 
 def missing_for_gpu() -> list[str]:
     """One line for each thing that keeps this process from using its GPUs: driver, CuPy, NCCL."""
     selected = _selected()
+    if simulated_gpus():
+        return _too_high(selected, simulated_gpus())
     absent, visible = [], 0
     try:
         visible = _visible()
     except Unavailable as error:
         absent.append(str(error))
-    too_high = [index for index in selected if index >= visible]
-    if too_high and not absent:
-        absent.append(f"GPU {too_high[0]} of FLAGS_selected_gpus: {_count(visible)} visible, numbered from 0")
+    absent += _too_high(selected, visible) if not absent else []
     if find_spec("cupy") is None:
         absent.append("CuPy: pip install 'cupy-cuda12x[ctk]'")
     if (len(selected) or visible) > 1 and not _has_nccl():
         absent.append("NCCL, which several GPUs need: pip install nvidia-nccl-cu12")
     return absent
+
+
+def _too_high(selected: Sequence[int], visible: int) -> list[str]:
+    """A line for the first number of FLAGS_selected_gpus that no GPU has."""
+    lines = [f"GPU {index} of FLAGS_selected_gpus: {_count(visible)} visible, numbered from 0" for index in selected
+             if index >= visible]  # fmt: skip
+    return lines[:1]
 
 
 def processors() -> int:
@@ -198,20 +214,14 @@ def _require_different(what: str, ids: list[int]) -> None:
         raise InvalidArgument(f"{what}\n  expected: different GPUs\n  got:      {ids}")
 
 
-def _listed() -> int:
-    """How many GPUs there are to list; who has none is told what they would be good for."""
-    try:
-        return _visible()
-    except Unavailable as error:
-        raise Unavailable(str(error) if _GPU_EXECUTORS else f"{error}\n{_NOT_YET}") from None
-
-
 def _visible() -> int:
     """How many GPUs the driver shows to this process.
 
     Raises:
         Unavailable: there is no driver, it fails, or it shows none.
     """
+    if simulated_gpus():
+        return simulated_gpus()
     driver = load_driver()
     if driver is None:
         raise Unavailable("driver: libcuda.so.1 cannot be loaded; install the NVIDIA driver")
@@ -282,4 +292,5 @@ def open_device(place: Place) -> Device:
     if make is not None:
         return make(place.index)
     require_gpu()
-    raise Unavailable(f"running on {place!r} is not available yet")
+    import_module("workbench.cuda.devices.gpu")  # notes what opens a GPU
+    return _KINDS[place.kind](place.index)

@@ -11,6 +11,8 @@ from workbench.framework.rows.program import RowForm, RowProgram
 from workbench.runtime.division import Division
 from workbench.runtime.footprint import FOOTPRINTS, GivenFootprint
 
+ROW_KERNELS: dict[str, RowKernel] = {}
+"""By name: those that were asked for."""
 _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
 
 
@@ -29,6 +31,7 @@ def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool,
     ]
     own = frozenset({len(kernel.inputs) + len(kernel.outputs)})
     FOOTPRINTS[kernel.name] = GivenFootprint(kernel.touched, divisions, own)
+    ROW_KERNELS[kernel.name] = kernel
     return kernel
 
 

@@ -227,7 +227,7 @@ class TensorStorage(LoDTensor):
 
     def assign(self, new: Any) -> None:
         self._tensor.set_value(new)
-        self.array = self._tensor.array
+        self.stored = self._tensor.array
 
 
 def get_tensor(x: Tensor) -> TensorStorage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedRedu
 from workbench.executors.lowering.operands import Cell, Context, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, ScopeWrites
+from workbench.executors.lowering.target import CALLS, Target
 from workbench.executors.lowering.thread_program import ThreadProgram, in_python
 from workbench.executors.planning.plan import Plan
 from workbench.executors.reference.calls import Call as OpCall
@@ -105,7 +107,7 @@ class Binding:
 
     def looked_between(self) -> Sequence[ThreadProgram]:
         """The speculation with every row a call of its own, so that one can look between them."""
-        if self.pool.control is None or not self.plan.memory_options.reuse:
+        if self.lowering.is_apart or not self.plan.memory_options.reuse:
             return self.speculative
         return self.lowering.anew().programs(self.plan.rows, with_waits=True, apart=True)
 
@@ -147,7 +149,11 @@ class Ground:
     draws: Draws
 
     def lowering(
-        self, plan: Plan, values: BoundValues, scratch: dict[int, Scratch], kind: type[RowLowering] = RowLowering
+        self,
+        plan: Plan,
+        values: BoundValues,
+        scratch: dict[int, Scratch],
+        kind: Callable[..., RowLowering] = RowLowering,
     ) -> RowLowering:
         """What lowers the rows of a plan whose values are there."""
         reductions, draws = self.reductions, self.draws
@@ -163,9 +169,9 @@ class Ground:
         """What the commit changes in the scopes."""
         return ScopeWrites(plan, self.replicas, [*self.given, *self.unread], self.replicated, values.place_of)
 
-    def storage(self, writes: ScopeWrites) -> ScopeStorage:
+    def storage(self, writes: ScopeWrites, kind: type[ScopeStorage] = ScopeStorage) -> ScopeStorage:
         """Whether the scopes still hold all that."""
-        return ScopeStorage(self.replicas, self.replicated, self.reads, writes)
+        return kind(self.replicas, self.replicated, self.reads, writes)
 
 
 def ground_of(
@@ -219,6 +225,7 @@ def bind(
     scratch: dict[int, Scratch],
     programs: Programs | None = None,
     written: ScopeWrites | None = None,
+    target: Target = CALLS,
 ) -> Binding:
     """The binding of a plan.
 
@@ -226,19 +233,20 @@ def bind(
         scratch: memory for the temporaries of rows, by thread; bindings that never run at the same time may share it.
         programs: makes speculation and commit; if not given, rows are lowered one after the other.
         written: of the plan that this one is filled in from, bound to the same storage.
+        target: what rows are lowered to.
 
     Raises:
         EnforceNotMet: an op cannot be prepared for its operands.
     """
     values = BoundValues(plan, arenas, ground.reductions, ground.reads.arrays, ground.reads.objects)
-    lowering = ground.lowering(plan, values, scratch)
+    lowering = ground.lowering(plan, values, scratch, partial(target.lowering, held=ground.reads.held))
     fed_places = _fed_places(plan, values, ground.inputs, ground.unread)
     speculative, commit = (programs or _lowered)(lowering)
     writes = ground.writes(plan, values) if written is None else written.of_other_places(values.place_of)
     is_native = all(program.is_native for program in (*speculative, *commit))
     return Binding(
-        plan, ground.replicas, dict(arenas), ground.pool, values, ground.storage(writes), fed_places, ground.draws,
-        ground.reductions, ground.replicated, lowering, speculative, commit, writes, is_native,
+        plan, ground.replicas, dict(arenas), ground.pool, values, ground.storage(writes, target.storage), fed_places,
+        ground.draws, ground.reductions, ground.replicated, lowering, speculative, commit, writes, is_native,
         len(plan.graph.program.lr_schedulers),
     )  # fmt: skip
 

@@ -17,6 +17,31 @@ from workbench.runtime.comm.base import Communicator
 Call = Callable[[], Any]
 
 
+class DeviceWork:
+    """A call that gives work to devices and does not wait for it.
+
+    Attributes:
+        gpus: the devices.
+    """
+
+    gpus: tuple[Any, ...] = ()
+
+    def __call__(self) -> None:
+        """Give it to all of them."""
+        raise NotImplementedError
+
+    def part(self, gpu: Any) -> None:
+        """Give one of them, the current device, its part: so it is captured."""
+
+
+class Declined(Exception):
+    """Kernels have met numbers that name nothing, in these rows: what they are is for the host to say."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        super().__init__(", ".join(row.node.type for row in rows))
+        self.rows = list(rows)
+
+
 class Cell:
     """Holds a value that travels as an object while a step runs."""
 
@@ -64,10 +89,14 @@ class Scratch:
         while self._next < len(self._chunks) and self._chunks[self._next].size - self._used < nbytes:
             self._next, self._used = self._next + 1, 0
         if self._next == len(self._chunks):
-            self._chunks.append(_aligned(max(nbytes, 1 << 16, self.nbytes)))  # seldom; nobody writes what is left
+            self._chunks.append(self._chunk(max(nbytes, 1 << 16, self.nbytes)))  # seldom; nobody writes what is left
         part = self._chunks[self._next][self._used : self._used + nbytes]
         self._used += nbytes
         return part[: count * dtype.itemsize].view(dtype).reshape(shape)
+
+    def _chunk(self, nbytes: int) -> np.ndarray:
+        """More memory."""
+        return _aligned(nbytes)
 
     @property
     def nbytes(self) -> int:

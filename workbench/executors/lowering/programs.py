@@ -85,11 +85,20 @@ class RowLowering:
                 self.calls_blas |= writer.calls_blas
         return [*programs, *(_program_of(segment) for segment in (team.segments(self.by_numpy) if team else ()))]
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether every row is a call of its own in any case."""
+        return self._pool.control is None
+
     def anew(self) -> RowLowering:
         """What lowers the same rows once more: loops and branches of other programs keep what is theirs."""
         other = copy(self)
         other._context = replace(self._context, memories={})
         return other
+
+    def on_host(self, rows: Sequence[Row]) -> list[ThreadProgram]:
+        """The speculation with rows on the host that a device has declined; the kernels here see to that themselves."""
+        raise NotImplementedError(f"no device has declined {rows}")
 
     def release(self, freed: dict[int, int]) -> None:
         """Give back the memory that blocks of control flow have of their own; adds the bytes, by device."""

@@ -33,7 +33,7 @@ class ScopeReads:
         given: the values that come with the feed instead.
 
     Attributes:
-        since: what `moves.count` was before anything was looked up.
+        plan: whose storage it is. since: what `moves.count` was before anything was looked up.
         held: all of it; arrays: of what has memory, by value; objects: of what travels as an object.
 
     Raises:
@@ -41,7 +41,7 @@ class ScopeReads:
     """
 
     def __init__(self, plan: Plan, replicas: Replicas, given: Collection[Value]) -> None:
-        self._plan, self._find = plan, replicas.find
+        self.plan, self._find = plan, replicas.find
         self._block = plan.graph.program.global_block()
         self._several, self._places = plan.graph.devices > 1, plan.graph.places
         self._known: dict[tuple[str, int], Held] = {}
@@ -84,7 +84,7 @@ class ScopeReads:
         tensor = self._find(value.name, value.place)
         where = f" {self._places[value.place]}" if self._several else ""
         if tensor is None:
-            reader = next(n for n in self._plan.graph.nodes if value in n.reads or value in n.writes)
+            reader = next(n for n in self.plan.graph.nodes if value in n.reads or value in n.writes)
             raise uninitialised(value.name, variable, where and f" on{where}", reader.type, reader.site)
         require_agreement(variable, spec_of(tensor.array), where and f" of{where}")
         return tensor
@@ -144,11 +144,12 @@ def _distinct(tensors: Sequence[LoDTensor]) -> list[LoDTensor]:
 class ScopeStorage:
     """Whether the scopes still hold the storage a plan was bound to; costs one comparison while nothing moved."""
 
-    __slots__ = ("_copied", "_held", "_moves", "_replicas", "_replicated")
+    __slots__ = ("_copied", "_held", "_moves", "_reads", "_replicas", "_replicated")
 
     def __init__(
         self, replicas: Replicas, replicated: ReplicatedValues, reads: ScopeReads, writes: ScopeWrites
     ) -> None:
+        self._reads = reads
         self._replicas, self._replicated = replicas, replicated if replicated.watched else None
         self._held, self._copied, self._moves = reads.held, writes.copied, reads.since
 
@@ -169,9 +170,13 @@ class ScopeStorage:
         if not self._replicas.is_whole():
             return False
         for name, place, tensor, array in self._held:
-            if find(name, place) is not tensor or tensor.array is not array:
+            if find(name, place) is not tensor or self._stored(tensor) is not array:
                 return False
         return all(find(v.name, v.place) is tensor or not tensor.initialized for v, tensor in self._copied)
+
+    def _stored(self, tensor: LoDTensor) -> object:
+        """The array of a tensor; a device that holds newer values brings them there."""
+        return tensor.array
 
     def tensors(self) -> list[tuple[str, int, LoDTensor]]:
         """What is read of the scopes and what the commit copies there, as (name, device, tensor)."""

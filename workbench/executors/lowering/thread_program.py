@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from workbench.executors.lowering.operands import Call
+from workbench.executors.lowering.operands import Call, DeviceWork
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.planning.plan import Row
 from workbench.executors.workers.task import Task
@@ -23,8 +23,9 @@ class PythonRow(NamedTuple):
 
     @property
     def is_native(self) -> bool:
-        """Whether it is a piece of a tape after all, apart from others so that one can look between them."""
-        return bool(self.calls) and all(isinstance(call, Segment) for call in self.calls)
+        """Whether kernels run it after all: a piece of a tape, apart so that one can look between them, or a device."""
+        pieces = bool(self.calls) and all(isinstance(call, Segment) for call in self.calls)
+        return pieces or any(isinstance(call, DeviceWork) for call in self.calls)
 
 
 class ThreadProgram:

@@ -132,7 +132,7 @@ class Bucket:
 
     def is_intact(self) -> bool:
         """Whether all members still lie here; a tensor that got another shape has left."""
-        return all(t.array is view for t, view in zip(self.tensors, self.views, strict=True))
+        return all(t.stored is view for t, view in zip(self.tensors, self.views, strict=True))
 
 
 def _nothing() -> None:

@@ -58,6 +58,8 @@ class LoDTensor:
 
     Attributes:
         array: the storage, None until a value is set.
+        stored: the same, though a device may hold newer values.
+        mirror: what stands for the storage on a device (`cuda.mirrors`), None if nothing does.
         bucket: what the storage is a part of (`runtime.storage.bucket`), None if it stands alone.
         is_fixed: others look at the storage, too, so that it is not moved into a bucket.
         is_seen: others write to the storage, too, so that no other variable may share its memory.
@@ -65,13 +67,20 @@ class LoDTensor:
         version: another number after every change of the value.
     """
 
-    __slots__ = ("_counts", "array", "bucket", "is_fixed", "is_seen")
+    __slots__ = ("_counts", "bucket", "is_fixed", "is_seen", "mirror", "stored")
 
     def __init__(self, array: Any = None) -> None:
-        self.array = array
+        self.stored = array
+        self.mirror: Any = None
         self.bucket: Any = None
         self._counts = [0, 0]  # version without the bucket's steps, generation; C functions compare and set them
         self.is_fixed = self.is_seen = False
+
+    @property
+    def array(self) -> Any:
+        if self.mirror is not None:
+            self.mirror.bring_home()
+        return self.stored
 
     @property
     def version(self) -> int:
@@ -103,7 +112,7 @@ class LoDTensor:
 
     def holds(self, new: Any) -> bool:
         """Whether there is storage for a value of this shape and dtype."""
-        return self.array is not None and self.array.shape == new.shape and self.array.dtype == new.dtype
+        return self.stored is not None and self.stored.shape == new.shape and self.stored.dtype == new.dtype
 
     def take(self, new: Any) -> None:
         """Like `assign`, but keeps `new` itself as the storage where there is none to copy into."""
@@ -112,12 +121,12 @@ class LoDTensor:
 
     def _taken(self, new: Any) -> bool:
         """Try to; whether nobody has had it lie elsewhere in between, without the value."""
-        changed, bucket, array = self.changed(), self.bucket, self.array
+        changed, bucket, array = self.changed(), self.bucket, self.stored
         with nullcontext(True) if bucket is None else bucket.writing() as is_between_steps:
             stays = is_between_steps and self.holds(new)
             if in_one_call([changed, *(self.taking(new) if is_between_steps else self._leaving(new))]):
                 return False
-        return not stays or self.array is array
+        return not stays or self.stored is array
 
     def _leaving(self, new: Any) -> list[Call]:
         """What gives it the value in memory of its own: the step under way goes on with that of the bucket."""
@@ -127,16 +136,20 @@ class LoDTensor:
         """`take`, as C functions for `in_one_call`; nobody may change the tensor before they have been called."""
         if self.bucket is not None:
             self.bucket.part_between_steps()
+        if self.mirror is not None:
+            self.mirror.bring_home()
         if self.holds(new):
-            return [partial(setitem, self.array, ..., new), *self.counting()]
+            return [partial(setitem, self.stored, ..., new), *self.counting()]
         return self._replacing(new, None, number_of_write())
 
     def setting(self, new: Any) -> list[Call]:
         """The same, but where there is no storage to copy into a copy becomes it."""
         if self.bucket is not None:
             self.bucket.part_between_steps()
+        if self.mirror is not None:
+            self.mirror.bring_home()
         if self.holds(new):
-            return [partial(setitem, self.array, ..., new), *self.counting()]
+            return [partial(setitem, self.stored, ..., new), *self.counting()]
         return self._replacing(np.array(new), None, number_of_write())
 
     def patching(self, rows: Any, values: Any) -> list[Call]:
@@ -152,7 +165,7 @@ class LoDTensor:
 
     def showing(self, array: Any) -> list[Call]:
         """What has it lie elsewhere in its bucket, in the same way; somebody tells of the move."""
-        return [partial(setattr, self, "array", array), partial(setitem, self._counts, 1, self.generation + 1)]
+        return [partial(setattr, self, "stored", array), partial(setitem, self._counts, 1, self.generation + 1)]
 
     def counting(self) -> list[Call]:
         """What changes the version, in the same way."""
@@ -175,7 +188,7 @@ class LoDTensor:
                 return
 
     def _replacing(self, array: Any, bucket: Any, version: int) -> list[Call]:
-        fields = {"array": array, "bucket": bucket}
+        fields = {"stored": array, "bucket": bucket, "mirror": None}
         # Moves are told before and after: no other thread in between makes anybody miss them.
         return [
             moves.happening(),
@@ -186,15 +199,15 @@ class LoDTensor:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoDTensor:
         """A tensor with a copy of the value; it belongs to no bucket."""
-        return LoDTensor(None if self.array is None else self.array.copy())
+        return LoDTensor(None if self.stored is None else self.array.copy())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoDTensor, (None if self.array is None else self.array.copy(),)
+        return LoDTensor, (None if self.stored is None else self.array.copy(),)
 
     @property
     def initialized(self) -> bool:
         """Whether it has a value."""
-        return self.array is not None
+        return self.stored is not None
 
     def shape(self) -> list[int]:
         """Dimensions as a list (a method, as in Paddle)."""
@@ -223,13 +236,13 @@ class LoDTensor:
         return np.array(value, dtype=dtype if dtype is not None else value.dtype, copy=copy is not False)
 
     def _value(self) -> Any:
-        if self.array is None:
+        if self.stored is None:
             raise PreconditionNotMet("the tensor is not initialised; run the startup program or set() a value")
         return self.array
 
     def __str__(self) -> str:
         """As Paddle prints it: every element, with six digits."""
-        if self.array is None:
+        if self.stored is None:
             return repr(self)
         data = " ".join(format(float(e), "g") if self.dtype.is_float else str(int(e)) for e in self.array.flat)
         facts = {
@@ -239,6 +252,6 @@ class LoDTensor:
         return "\n".join(f"  - {name}: {fact}" for name, fact in facts.items())
 
     def __repr__(self) -> str:
-        if self.array is None:
+        if self.stored is None:
             return "LoDTensor(not initialised)"
-        return f"LoDTensor({as_dtype(self.array.dtype)}{list(self.array.shape)})"
+        return f"LoDTensor({as_dtype(self.stored.dtype)}{list(self.stored.shape)})"

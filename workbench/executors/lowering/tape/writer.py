@@ -79,7 +79,10 @@ class TapeWriter:
     Attributes:
         context: what rows are bound to.
         calls_blas: whether some row may call the BLAS.
+        takes_integers: whether element-wise work may be on integers.
     """
+
+    takes_integers = False
 
     def __init__(
         self,

@@ -127,7 +127,7 @@ class Engine(ReadableEngine):
         separable = spec.is_separable(settings.sync_batch_norm)
         self._compiler = Compiler(
             spec.program, spec.places, settings, spec.execution, spec.data_parallel,
-            self.workspace.pool.control is not None, spec.execution.num_threads if group is None else group.processors,
+            self.workspace.target, spec.execution.num_threads if group is None else group.processors,
         )  # fmt: skip
         reads = feeds_of(spec.program.global_block())
         self._splitter = Splitter(spec.program, spec.places, spec.execution.feed_split, separable, reads, self.unneeded)

@@ -13,6 +13,7 @@ from workbench.errors import Aborted
 from workbench.events import LISTENERS
 from workbench.executors.feeding.feed_plan import Fed
 from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.operands import Declined
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.spec import EngineSpec
@@ -97,7 +98,10 @@ class StepRunner:
         if self._exchanges:
             self._speculate_and_exchange(step, phases.speculative, fed)
         else:
-            step.speculate(phases.speculative)
+            try:
+                step.speculate(phases.speculative)
+            except Declined as declined:
+                self._speculate_on_host(step, fed, declined)
         results, fills = step.collector.collect(return_numpy, merged)
         self._state.speculate()
         if self._guards.all and not step.telltales.are_finite():
@@ -142,6 +146,11 @@ class StepRunner:
 
     # Phase by phase
 
+    def _speculate_on_host(self, step: BoundStep, fed: Fed, declined: Declined) -> None:
+        """Run a step's operators again from the beginning, with those on the host that a device has declined."""
+        load(step.binding, fed)
+        step.speculate(step.binding.lowering.on_host(declined.rows))
+
     def _speculate_and_exchange(self, step: BoundStep, programs: Sequence[ThreadProgram], fed: Fed) -> None:
         """Run a step's operators, one of which pushes it to servers; guards look at it before."""
         raised: list[BaseException] = []
@@ -158,6 +167,8 @@ class StepRunner:
             exchange.look = look
         try:
             step.speculate(programs)
+        except Declined as declined:
+            self._speculate_on_host(step, fed, declined)
         except Exception:
             if raised:
                 raise raised[0] from None

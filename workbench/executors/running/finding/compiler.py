@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import InvalidArgument
 from workbench.executors.execution_strategy import ExecutionStrategy
 from workbench.executors.feeding.feed_plan import Fed
-from workbench.executors.lowering.tape.table import has_kernels, has_kernels_among_trainers, joins_natively
+from workbench.executors.lowering.target import Target
 from workbench.executors.planning.cache import Cache
 from workbench.executors.planning.open_plan import OpenDims, OpenPlan, plan_openly
 from workbench.executors.planning.plan import KEPT, OBSERVED, MemoryOptions, Plan, make_plan
@@ -37,7 +37,7 @@ class Compiler:
     Args:
         program: does not change any more.
         data_parallel: the devices train together.
-        native: there are kernels for the devices.
+        target: what plans are lowered to.
         threads: at most so many run a step, where the execution strategy allows for more.
 
     Raises:
@@ -51,12 +51,12 @@ class Compiler:
         settings: Settings,
         execution: ExecutionStrategy,
         data_parallel: bool,
-        native: bool,
+        target: Target,
         threads: int,
     ) -> None:
         check_program(program)
         self.program, self.places, self.settings, self.execution = program, places, settings, execution
-        self.data_parallel, self.native, self._most_threads = data_parallel, native, threads
+        self.data_parallel, self.target, self._most_threads = data_parallel, target, target.threads or threads
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
 
     def graph(self, fetches: Sequence[str], devices: int | None = None, observed: bool = False) -> Graph:
@@ -72,7 +72,7 @@ class Compiler:
     def _make_graph(self, fetches: Sequence[str], devices: int, observed: bool) -> Graph:
         graph = build_graph(self.program, self.places[:devices], self.settings, fetches, self.data_parallel)
         settings = unfused(self.settings) if observed else self.settings
-        run_passes(graph, default_passes(settings, joins_natively if self.native else None))
+        run_passes(graph, default_passes(settings, self.target.joins))
         check_graph(graph)
         return graph
 
@@ -102,9 +102,8 @@ class Compiler:
 
     @property
     def _has_kernels(self) -> Callable[[Node, Specs], bool] | None:
-        if not self.native:
-            return None
-        return has_kernels if self.settings.num_trainers == 1 else has_kernels_among_trainers
+        target = self.target
+        return target.has_kernels if self.settings.num_trainers == 1 else target.among_trainers
 
     def _memory_options(self) -> MemoryOptions:
         if self.execution.keep_temporaries:

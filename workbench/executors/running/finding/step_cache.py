@@ -29,6 +29,7 @@ from workbench.executors.running.step.state import StepState
 from workbench.executors.running.team_trial import TeamTrials
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
+from workbench.framework.values.place import CUDAPlace
 from workbench.framework.values.spec import Shape
 from workbench.graph.settings import Settings
 from workbench.graph.ssa import Graph, Node
@@ -191,7 +192,8 @@ class StepCache:
         self._prepare(plan)
         arenas = workspace.own_room(plan) if observed else workspace.room_for(plan)
         try:
-            return bind(plan, self._ground(plan, fed), arenas, {} if observed else workspace.scratch)
+            scratch = {} if observed else workspace.scratch
+            return bind(plan, self._ground(plan, fed), arenas, scratch, target=workspace.target)
         except EnforceNotMet:
             if not self._state.steps:
                 self._replicas.renew()  # the first run is yet to come: it copies what the scope holds then (X-21)
@@ -240,7 +242,7 @@ class StepCache:
         form = tuple(fetches), fed.active, given, tuple((*k, len(s.shape), s.dtype.name) for k, s in specs.items())
 
         def make(dims: OpenDims) -> OpenBinding:
-            if not self._compiler.native:
+            if not self._compiler.target.takes_open_sizes:
                 raise Unsettled("nothing runs in kernels on these devices")
             start = perf_counter_ns()
             plan = self._compiler.plan_openly(dims, fetches, fed, given)
@@ -342,8 +344,8 @@ class StepCache:
 
 def one_copy_of(graph: Graph) -> set[str]:
     """What all devices share in Reduce mode: parameters and state, each changed by its owner only (X-23)."""
-    if not graph.owners:
-        return set()
+    if not graph.owners or graph.places[0].kind == CUDAPlace.kind:
+        return set()  # GPUs see no memory of each other
     written = {(v.name, v.place) for n in graph.nodes if not n.is_collective for v in n.writes if v.persistable}
     counts = Counter(name for name, _ in written)
     return {name for name in {*counts, *graph.owners} if counts[name] < graph.devices}

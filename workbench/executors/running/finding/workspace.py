@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from workbench.errors import Unavailable
 from workbench.executors.failures import no_memory
 from workbench.executors.lowering.operands import Scratch
+from workbench.executors.lowering.target import CALLS, TAPES, Target
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.finding.plan_cache import PlanCache
 from workbench.executors.workers.pool import WorkerPool
-from workbench.framework.values.place import Place
+from workbench.framework.values.place import CPUPlace, Place
 from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.native.library import kernels_at_hand
@@ -26,6 +27,7 @@ class Workspace:
         timeout: seconds a step may wait for another thread.
 
     Attributes:
+        target: what plans are lowered to.
         pool: the threads. number: how many pools there were before it.
         arenas: the memory of temporaries, by device; all plans use the same.
         scratch: memory for temporaries of rows, by thread.
@@ -38,8 +40,10 @@ class Workspace:
         self.plans = PlanCache()
         self.arenas: dict[int, DeviceMemory] = {}
         self.scratch: dict[int, Scratch] = {}
-        self._natives = kernels_at_hand() if places[0].kind == "cpu" else None  # for good: others round differently
+        kernels = kernels_at_hand()  # for good: others round differently; devices ask them what rows touch
+        self._natives = kernels if places[0].kind == CPUPlace.kind else None
         self.pool, self.number = self._new_pool(), 0
+        self.target = _target_of(places[0], self._natives is not None)
 
     def _new_pool(self) -> WorkerPool:
         return WorkerPool(self._timeout, self._natives)
@@ -92,3 +96,12 @@ class Workspace:
         self.plans.release(freed)
         for place, arena in self.arenas.items():
             freed[place] += arena.release()
+
+
+def _target_of(place: Place, has_kernels: bool) -> Target:
+    """What plans for devices of a kind are lowered to; what GPUs need is imported where there are some."""
+    if place.kind == CPUPlace.kind:
+        return TAPES if has_kernels else CALLS
+    from workbench.executors.lowering.cuda.target import GPUS
+
+    return GPUS

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.executors.fetching.collect import Collector
 from workbench.executors.lowering.binding import Binding
+from workbench.executors.lowering.operands import Declined
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.running.team_trial import TeamTrial, TeamTrials
 from workbench.executors.running.transaction import explain
@@ -74,6 +75,7 @@ class BoundStep:
             programs: the binding's, plain or watched.
 
         Raises:
+            Declined: a device has left rows to the host.
             EnforceNotMet: an op failed; it names device, op, inputs and the line that built it.
             Unavailable: a thread has not come to an end in time; names it and the op it is at. Or the process ends.
         """
@@ -89,7 +91,7 @@ class BoundStep:
                 one_blas_thread.run(quiet_context().run, self.binding.pool.run, tasks)
             self.is_open = False
         except BaseException as error:
-            if not isinstance(error, Exception) or is_from_outside(error):
+            if not isinstance(error, Exception) or isinstance(error, Declined) or is_from_outside(error):
                 self.reset()
                 raise
             explained = explain(self.binding, programs, error)

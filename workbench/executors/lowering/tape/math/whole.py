@@ -35,6 +35,9 @@ def whole_steps(writer: TapeWriter, form: Lowered, ins: Arrays, outs: Arrays) ->
     read = sorted(form.read)
     results = [(out, number) for out, number in zip(outs, form.results, strict=True) if out is not None]
     shape = results[0][0].shape
+    if writer.takes_integers:
+        writer.vector(form, shape, ins, outs)
+        return
     count = int(results[0][0].size)
     require(count <= _MOST, all(out.shape == shape and out.dtype in WHOLE for out, _ in results))
     require(all(ins[i].size == 1 or ins[i].shape == shape for i in read))

@@ -1,0 +1,1 @@
+"""GPUs as executors see them, whichever driver offers them."""
