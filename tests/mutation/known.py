@@ -160,7 +160,7 @@ EQUIVALENT: tuple[Equivalent, ...] = (
                "how much is left is an estimate, and exactly so much is worth neither more nor less"),
     Equivalent("_leaders", "reversed(range(own.stop, blocks))", "list(range(own.stop, blocks))",
                "whoever comes to a block first does it; the order only keeps two threads from coming at once"),
-    Equivalent("_BlockGraph._read", "0", "1",
+    Equivalent("BlockGraph.read", "0", "1",
                "in the graph of a block versions only tell the values of a name apart, and no pass runs over it"),
     Equivalent("TapeWriter._finish", "reversed(late_rows)", "list(late_rows)",
                "whoever comes to a late result first makes it; the order only keeps two threads from coming at once"),

@@ -14,9 +14,9 @@ import workbench as wb
 from tests.parallel.models import Model
 from tests.planning.zoo import ZOO, Animal
 from workbench.config import override
+from workbench.executors.lowering import open_bindings
 from workbench.executors.lowering.binding import Binding
 from workbench.executors.planning.filled_plan import FilledPlan
-from workbench.executors.running.finding import open_bindings
 from workbench.executors.running.finding.plan_cache import bytes_kept_for
 from workbench.executors.running.finding.step_cache import StepCache
 from workbench.executors.running.step.bound_step import BoundStep

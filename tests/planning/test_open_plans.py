@@ -21,6 +21,7 @@ from tests.planning.stage_checkers import check_shapes, check_stages
 from tests.planning.zoo import ZOO, Animal, floats
 from workbench import static
 from workbench.config import override
+from workbench.executors.lowering import open_bindings
 from workbench.executors.lowering.meta import MetaArray
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.lowering.open_tape import OpenTape
@@ -32,7 +33,7 @@ from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenPlan, open_dims, plan_openly
 from workbench.executors.planning.plan import MemoryOptions, Plan, make_plan
 from workbench.executors.planning.sizes.size import Size
-from workbench.executors.running.finding import open_bindings, step_cache
+from workbench.executors.running.finding import step_cache
 from workbench.executors.running.finding.compiler import specs_of
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype

@@ -13,8 +13,8 @@ from tests.parallel.models import Model
 from tests.planning.zoo import ZOO
 from workbench.config import override
 from workbench.errors import InvalidArgument
+from workbench.executors.lowering import open_bindings
 from workbench.executors.lowering.meta import MetaArray
-from workbench.executors.running.finding import open_bindings
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 
@@ -141,21 +141,21 @@ def shapes_met(bindings: list[OpenFor], form: Any, count: int, shapes: int, quic
 def test_shapes_that_none_of_many_open_plans_is_right_for_are_planned_each_for_itself() -> None:
     """Where decisions turn all the time, there is an end to making further ones."""
     bindings: list[OpenFor] = []
-    shapes_met(bindings, open_bindings._FeedForm(), 100, shapes=1)
+    shapes_met(bindings, open_bindings.FeedForm(), 100, shapes=1)
     assert len(bindings) == open_bindings._MOST
 
 
 def test_where_decisions_turn_the_next_shape_makes_a_further_one() -> None:
     """Only the first shapes of a program are planned each for itself: it may have no others."""
     bindings: list[OpenFor] = []
-    fits = shapes_met(bindings, open_bindings._FeedForm(), 11, shapes=3)
+    fits = shapes_met(bindings, open_bindings.FeedForm(), 11, shapes=3)
     assert [fit is None for fit in fits] == [True, True, *[False] * 9]
     assert [fit.binding for fit in fits[2:]] == [one for one in bindings for _ in range(3)]
 
 
 def test_where_another_plan_would_only_be_quicker_shapes_are_served_until_it_is_made() -> None:
     bindings: list[OpenFor] = []
-    form = open_bindings._FeedForm()
+    form = open_bindings.FeedForm()
     fits = shapes_met(bindings, form, 100, shapes=1000, quickest=5)
     assert len(bindings) == 1 and all(fit.binding is bindings[0] for fit in fits[2:])
     assert [fit.filled.wanting for fit in fits[2:]] == [0.0] * 5 + [1.0] * 93
@@ -167,7 +167,7 @@ def test_where_another_plan_would_only_be_quicker_shapes_are_served_until_it_is_
 
 def test_what_is_bound_to_storage_that_was_replaced_is_not_kept() -> None:
     bindings: list[OpenFor] = []
-    form = open_bindings._FeedForm()
+    form = open_bindings.FeedForm()
     assert shapes_met(bindings, form, 5, shapes=50)[-1].binding is bindings[0]
     bindings[0].current, left = False, bindings[0].left
     fits = shapes_met(bindings, form, 5, shapes=50)

@@ -13,13 +13,12 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.draws import Draws
 from workbench.executors.lowering.fed_places import FedPlaces
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions, fused_reductions
-from workbench.executors.lowering.operands import Cell, Context, Scratch
+from workbench.executors.lowering.operands import Cell, Context, MakesStretches, Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import ScopeReads, ScopeStorage, ScopeWrites
 from workbench.executors.lowering.target import CALLS, Target
 from workbench.executors.lowering.thread_program import ThreadProgram, in_python
 from workbench.executors.planning.plan import Plan
-from workbench.executors.reference.calls import Call as OpCall
 from workbench.executors.replicas.one_memory import arrange_replicas
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.replicas.replicated_values import ReplicatedValues
@@ -147,6 +146,7 @@ class Ground:
     inputs: Sequence[Value]
     unread: Sequence[Value]
     draws: Draws
+    stretches: MakesStretches
 
     def lowering(
         self,
@@ -161,7 +161,7 @@ class Ground:
             values.array, values.cell, values.flat, self.replicas.bucket, draws.extras, self.comm, self.weights,
             lambda node: plan.flats.get(node), self.replicated.shards.get,
             lambda node: node in reductions.collectives or node in reductions.updates, draws.stream,
-            plan.graph,
+            plan.graph, stretches=self.stretches,
         )  # fmt: skip
         return kind(plan, self.pool, context, values, reductions, self.replicated.diverge, scratch)
 
@@ -181,7 +181,7 @@ def ground_of(
     pool: WorkerPool,
     fed: frozenset[tuple[str, int]],
     weights: Sequence[float],
-    blocks: dict[int, list[OpCall]],
+    stretches: MakesStretches,
     by_user: Collection[str] = (),
 ) -> Ground:
     """What a plan is bound to.
@@ -189,6 +189,7 @@ def ground_of(
     Args:
         fed: persistable values that are given with the feed instead of read from the scope, as (name, device).
         weights: coefficients of the loss gradients under WeightedBySamples.
+        stretches: what runs rows and blocks whose sizes are known only when the step is there.
         by_user: the names of those that are not from schedules alone.
 
     Raises:
@@ -200,9 +201,9 @@ def ground_of(
     reads = ScopeReads(plan, replicas, frozenset(given))
     inputs = [*(v for v in plan.feeds if not v.persistable), *given]
     unread = _unread(plan, fed, {(v.name, v.place) for v in inputs})
-    draws = Draws(plan.graph.program, plan.graph.devices, blocks, comm.local[0])
+    draws = Draws(stretches.runners(plan.graph, comm.local[0]))
     return Ground(
-        replicas, comm, pool, weights, replicated, reductions, reads, given, inputs, unread, draws
+        replicas, comm, pool, weights, replicated, reductions, reads, given, inputs, unread, draws, stretches
     )  # fmt: skip
 
 

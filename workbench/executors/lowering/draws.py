@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.reference.calls import Call as OpCall
 from workbench.executors.reference.runner import OpRunner
 from workbench.framework.program.operator import Operator
-from workbench.framework.program.program import Program
 from workbench.graph.ssa import Node
 from workbench.runtime.words.stream import COUNTS_PASSES, KEY_WORDS, STREAM_WORDS
 
@@ -19,8 +17,7 @@ class Draws:
     """Of the devices of one binding.
 
     Args:
-        blocks: calls of sub-blocks made so far; see `OpRunner`.
-        first: the number of the first of these devices among those of all trainers.
+        runners: what serves the ops of each of them.
 
     Attributes:
         in_kernels: whether kernels draw.
@@ -28,8 +25,8 @@ class Draws:
 
     __slots__ = ("_runners", "_streams", "in_kernels")
 
-    def __init__(self, program: Program, devices: int, blocks: dict[int, list[OpCall]], first: int = 0) -> None:
-        self._runners = [OpRunner(program, first + place, blocks) for place in range(devices)]
+    def __init__(self, runners: Sequence[OpRunner]) -> None:
+        self._runners = runners
         self._streams: dict[tuple[Operator, int], np.ndarray] = {}
         self.in_kernels = False
 

@@ -18,7 +18,7 @@ from workbench.executors.failures import Explained
 from workbench.executors.lowering.binding import Binding, Ground, bind
 from workbench.executors.lowering.meta import MetaMemory
 from workbench.executors.lowering.open_tape import NUMBERS, MetaValues, OpenLowering, OpenTape
-from workbench.executors.lowering.operands import Call, Scratch
+from workbench.executors.lowering.operands import Scratch
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.tape.segment import Segment
 from workbench.executors.lowering.thread_program import PythonRow, ThreadProgram, in_python
@@ -98,7 +98,7 @@ class OpenBinding:
         def programs(lowering: RowLowering) -> tuple[list[ThreadProgram], list[ThreadProgram]]:
             unknowns = self._addresses(filled, arenas, scratch)
             lowering.take(self._lowering.flags, self._lowering.calls_blas)
-            tapes = [_FilledTape(form, unknowns) for form in self._tapes]
+            tapes = [FilledTape(form, unknowns) for form in self._tapes]
             numbers, begin = self._words(unknowns), 0
             for tape in tapes:
                 begin = tape.write(numbers, begin, lowering, filled.plan.row)
@@ -127,7 +127,7 @@ class OpenBinding:
         return unknowns
 
     def _program(
-        self, lowering: RowLowering, filled: Filled, form: ThreadProgram, thread: int, tapes: Sequence[_FilledTape]
+        self, lowering: RowLowering, filled: Filled, form: ThreadProgram, thread: int, tapes: Sequence[FilledTape]
     ) -> ThreadProgram:
         def segment(piece: Any) -> Segment:
             assert isinstance(piece, Segment)
@@ -140,13 +140,18 @@ class OpenBinding:
                 program.add(segment(unit))
                 continue
             row = filled.plan.row(unit.row.node)
+            if unit.span:
+                span = [filled.plan.row(each.node) for each in unit.span]
+                calls = lowering.calls_of_span(span, thread)
+                program.add(PythonRow(row, unit.waits, calls, unit.raised, span))
+                continue
             with Explained(row.node, filled.plan.graph, filled.plan.shapes.specs):
-                calls: list[Call] = [segment(call) for call in unit.calls] or lowering.calls_in_python(row, thread)
+                calls = [segment(call) for call in unit.calls] or lowering.calls_in_python(row, thread)
             program.add(PythonRow(row, unit.waits, calls, unit.raised))
         return program
 
 
-class _FilledTape:
+class FilledTape:
     """A tape with its words.
 
     Args:

@@ -17,6 +17,7 @@ from workbench.executors.lowering.meta import MetaArray, MetaScratch
 from workbench.executors.lowering.operands import Call, Cell
 from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.rows_memory import OpenRowsCell
+from workbench.executors.lowering.spans import Span
 from workbench.executors.lowering.tape.registry import Rule
 from workbench.executors.lowering.tape.segment import NativeFlag
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -132,6 +133,10 @@ class OpenLowering(RowLowering):
         self._context.weights = _NoWeights()
 
     def calls_in_python(self, row: Row, thread: int) -> list[Call]:
+        """Nothing yet."""
+        return []
+
+    def calls_of_span(self, span: Span, thread: int) -> list[Call]:
         """Nothing yet."""
         return []
 

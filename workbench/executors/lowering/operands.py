@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.executors.planning.memory.refs import Ref
 from workbench.executors.planning.plan import Row
+from workbench.executors.reference.runner import OpRunner
 from workbench.graph.ssa import Graph, Node, Value
 from workbench.runtime.comm.base import Communicator
 
@@ -60,6 +61,42 @@ class Releasable(Protocol):
 
     def release(self) -> int:
         """Give it back to the system; how many bytes there were."""
+
+
+class RunsNodes(Protocol):
+    """Nodes that run as their sizes turn out to be."""
+
+    @property
+    def reads(self) -> Sequence[Value]:
+        """What they are given."""
+
+    def run(self, given: Sequence[Any], extras: Callable[[Node], dict[str, Any]]) -> Sequence[Any]:
+        """What they make for others.
+
+        Args:
+            extras: the keyword arguments an op `needs`.
+        """
+
+
+class MakesStretches(Protocol):
+    """Where stretches of nodes come from whose sizes are known when they run."""
+
+    def of_nodes(self, graph: Graph, nodes: Sequence[Node], wanted: Sequence[Value]) -> RunsNodes:
+        """The stretch of some nodes of a graph.
+
+        Args:
+            wanted: what they make for others.
+        """
+
+    def runners(self, graph: Graph, first: int) -> Sequence[OpRunner]:
+        """What serves the ops of every device, and runs blocks as stretches.
+
+        Args:
+            first: the number of the first device among those of all trainers.
+        """
+
+    def release(self, freed: dict[int, int]) -> None:
+        """Give back the memory they have of their own; adds the bytes, by device."""
 
 
 class Scratch:
@@ -128,6 +165,7 @@ class Context:
         memories: what control flow in kernels keeps for its gradient, by the value that stands for it.
         held: memory that belongs to no arena of the executor, with the device it is of.
         passes: of every block around the nodes, from the outermost on, where the number of its pass is.
+        stretches: what runs nodes whose sizes are known when they run; None where these are calls.
     """
 
     array: Callable[[Value], np.ndarray]
@@ -145,6 +183,7 @@ class Context:
     memories: dict[Value, Any] = field(default_factory=dict)
     held: list[tuple[int, Releasable]] = field(default_factory=list)
     passes: tuple[np.ndarray, ...] = ()
+    stretches: MakesStretches | None = None
 
     def extras_of(self, node: Node) -> dict[str, Any]:
         """The keyword arguments an op `needs`, where the step is now."""

@@ -13,6 +13,7 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Cell, Context, Scratch
+from workbench.executors.lowering.spans import Span, SpanCall, find_spans
 from workbench.executors.lowering.tape.flow.memory import handing_over
 from workbench.executors.lowering.tape.segment import NativeFlag, Segment
 from workbench.executors.lowering.tape.team import Helper, ThreadTeam
@@ -71,9 +72,18 @@ class RowLowering:
         if writers[0] is not None and count == 1 and not self._context.comm.computes_here:
             writers[0].overlap(Uses(self.plan.graph.nodes).readers_of)
         waits, raised = self._signals(rows, apart) if with_waits else ({}, {})
+        spans = self._spans(rows, threaded, lambda row: apart or row.node in waits)
         for row in rows:
             thread = row.thread if threaded else 0
             awaited, announced = waits.get(row.node, []), raised.get(row.node, [])
+            span = spans.get(row.node)
+            if span is not None:
+                if row is span[0]:
+                    _cut(writers[thread], programs[thread])
+                    up = [flag.up for each in span for flag in raised.get(each.node, [])]
+                    calls = self.calls_of_span(span, thread)
+                    programs[thread].add(PythonRow(row, [f.wait for f in awaited], calls, up, span))
+                continue
             with Explained(row.node, self.plan.graph, self.plan.shapes.specs):
                 if not _is_written(writers[thread], programs[thread], row, awaited, announced, apart):
                     calls = self.calls_in_python(row, thread)
@@ -101,9 +111,11 @@ class RowLowering:
         raise NotImplementedError(f"no device has declined {rows}")
 
     def release(self, freed: dict[int, int]) -> None:
-        """Give back the memory that blocks of control flow have of their own; adds the bytes, by device."""
+        """Give back the memory that control flow and stretches have of their own; adds the bytes, by device."""
         for place, held in self._context.held:
             freed[place] += held.release()
+        if self._context.stretches is not None:
+            self._context.stretches.release(freed)
 
     @property
     def holds_memory(self) -> bool:
@@ -119,6 +131,21 @@ class RowLowering:
         """What runs a row without a native form."""
         calls = lower(row, self._context)
         return [*self._handing_over(row), *calls, *self._letting_go(row)]
+
+    def calls_of_span(self, span: Span, thread: int) -> list[Call]:
+        """What runs rows of unknown sizes."""
+        letting_go = [call for row in span for call in self._letting_go(row)]
+        return [SpanCall(span, self._context, self._kept), *letting_go]
+
+    def _spans(self, rows: Sequence[Row], threaded: bool, begins_anew: Callable[[Row], bool]) -> dict[Node, Span]:
+        """Of every row in a span, that."""
+        if self._pool.control is None or self._context.stretches is None:
+            return {}
+        by_thread: dict[int, list[Row]] = {}
+        for row in rows:
+            by_thread.setdefault(row.thread if threaded else 0, []).append(row)
+        spans = [span for own in by_thread.values() for span in find_spans(own, begins_anew)]
+        return {row.node: span for span in spans for row in span}
 
     def written(self, row: Row, thread: int, tape: Tape) -> bool:
         """Write one row alone to a tape; False if it has no native form."""
@@ -223,8 +250,9 @@ def _program_of(segment: Segment) -> ThreadProgram:
     return program
 
 
-def _cut(writer: TapeWriter, program: ThreadProgram) -> None:
-    segment = writer.cut()
+def _cut(writer: TapeWriter | None, program: ThreadProgram) -> None:
+    """The tape so far is one piece."""
+    segment = None if writer is None else writer.cut()
     if segment is not None:
         program.add(segment)
 

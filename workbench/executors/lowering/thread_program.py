@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from workbench.executors.lowering.operands import Call, DeviceWork
@@ -14,12 +14,17 @@ from workbench.graph.ssa import Node
 
 
 class PythonRow(NamedTuple):
-    """A row that runs in Python: flags to wait for, its calls, flags to raise."""
+    """A row that runs in Python: flags to wait for, its calls, flags to raise.
+
+    Attributes:
+        span: rows of unknown sizes that the calls run, of which it is the first; else none.
+    """
 
     row: Row
     waits: list[Call]
     calls: list[Call]
     raised: list[Call]
+    span: Sequence[Row] = ()
 
     @property
     def is_native(self) -> bool:
@@ -69,4 +74,7 @@ class ThreadProgram:
 def in_python(programs: Iterable[ThreadProgram]) -> set[Node]:
     """The nodes whose rows have no native form."""
     units = [unit for program in programs for unit in program.units]
-    return {unit.row.node for unit in units if isinstance(unit, PythonRow) and not unit.is_native}
+    rows = [
+        row for unit in units if isinstance(unit, PythonRow) and not unit.is_native for row in (unit.row, *unit.span)
+    ]
+    return {row.node for row in rows}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from workbench.executors.planning.filled_plan import FilledPlan
@@ -31,10 +32,12 @@ class OpenDims(NamedTuple):
     Attributes:
         groups: of each unknown the dimensions it is, as (name, device) and axis.
         given: the feeds of the example; where nothing is open they stay so.
+        longer: by how much some of them are larger than their unknown.
     """
 
     groups: tuple[tuple[tuple[tuple[str, int], int], ...], ...]
     given: Given
+    longer: Mapping[tuple[tuple[str, int], int], int] = MappingProxyType({})
 
     def sizes_of(self, given: Given) -> list[int] | None:
         """The unknowns, of feeds; None if these differ from the example in something else."""
@@ -44,8 +47,10 @@ class OpenDims(NamedTuple):
         wanted = {key: list(spec.shape) for key, spec in self.given.items()}
         sizes: list[int] = []
         for group in self.groups:
-            dims = {given[key].shape[axis] if axis < len(given[key].shape) else -1 for key, axis in group}
-            if len(dims) > 1 or -1 in dims:
+            if any(axis >= len(given[key].shape) for key, axis in group):
+                return None
+            dims = {given[key].shape[axis] - self.longer.get((key, axis), 0) for key, axis in group}
+            if len(dims) > 1:
                 return None
             sizes += dims
             for key, axis in group:
@@ -61,7 +66,7 @@ class OpenDims(NamedTuple):
             groups[first] = (*groups[first], *groups.pop(second))
         else:
             groups = [group for number, group in enumerate(groups) if number not in reason.unknowns]
-        return OpenDims(tuple(groups), self.given) if groups else None
+        return OpenDims(tuple(groups), self.given, self.longer) if groups else None
 
 
 def declared_dims(given: Given, declared: Mapping[str, Shape]) -> OpenDims | None:
@@ -87,15 +92,34 @@ def open_dims(seen: Sequence[Given]) -> OpenDims | None:
     Args:
         seen: feeds with the same names, ranks and dtypes.
     """
-    example = seen[-1]
-    groups: dict[tuple[int, ...], list[tuple[tuple[str, int], int]]] = {}
-    for key, spec in example.items():
+    example, groups = seen[-1], _changing(seen, lambda column: column)
+    small = any(column[-1] < LEAST for column in groups)
+    return None if small or not groups else OpenDims(tuple(map(tuple, groups.values())), example)
+
+
+def open_dims_by_distance(seen: Sequence[Given]) -> OpenDims | None:
+    """The same where dimensions that were always as far apart are one unknown, as before and behind a concatenation."""
+    example, groups = seen[-1], _changing(seen, lambda column: tuple(dim - column[0] for dim in column))
+    sizes = {(key, axis): example[key].shape[axis] for group in groups.values() for key, axis in group}
+    if not groups or min(sizes.values()) < LEAST:
+        return None
+    least = {dim: min(map(sizes.__getitem__, group)) for group in groups.values() for dim in group}
+    longer = {dim: size - least[dim] for dim, size in sizes.items() if size > least[dim]}
+    return OpenDims(tuple(map(tuple, groups.values())), example, longer) if longer else None
+
+
+Columns = dict[tuple[int, ...], list[tuple[tuple[str, int], int]]]
+
+
+def _changing(seen: Sequence[Given], of_column: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Columns:
+    """The dimensions that were not always the same, by what tells those that belong together."""
+    columns: Columns = {}
+    for key, spec in seen[-1].items():
         for axis in range(len(spec.shape)):
             column = tuple(given[key].shape[axis] for given in seen)
             if len(set(column)) > 1:
-                groups.setdefault(column, []).append((key, axis))
-    small = any(column[-1] < 2 for column in groups)
-    return None if small or not groups else OpenDims(tuple(map(tuple, groups.values())), example)
+                columns.setdefault(of_column(column), []).append((key, axis))
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +159,10 @@ class OpenPlan:
         given = dict(dims.given)
         for group in dims.groups:
             (key, axis), *_ = group
-            size = self.sizes.unknown(given[key].shape[axis])
+            size = self.sizes.unknown(given[key].shape[axis] - dims.longer.get((key, axis), 0))
             for key, axis in group:
                 shape: list[Any] = list(given[key].shape)
-                shape[axis] = size
+                shape[axis] = size + dims.longer.get((key, axis), 0)
                 given[key] = given[key].with_shape(shape)
         self.plan = make(given, self._lay_out)
         if self.sizes.had_to_be_known:

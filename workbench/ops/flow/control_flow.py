@@ -228,6 +228,8 @@ def _plus(xp: Any, total: Any, gradient: Any) -> Any:
     """Gradients of one value added up; None, arrays and sparse ones in any mixture."""
     if total is None or gradient is None:
         return gradient if total is None else total
+    if not (isinstance(total, rows.Rows) or isinstance(gradient, rows.Rows)) and total.shape == gradient.shape:
+        return total + gradient
     return rows.add(xp, [total, gradient])
 
 

@@ -12,15 +12,15 @@ from workbench.errors import EnforceNotMet, InvalidArgument
 from workbench.executors.feeding.feed_plan import Fed, FeedPlan
 from workbench.executors.lowering.binding import Binding, Ground, bind, ground_of
 from workbench.executors.lowering.open_binding import OpenBinding
+from workbench.executors.lowering.open_bindings import Fit, Make, OpenBindings
+from workbench.executors.lowering.stretches.stretches import Stretches
 from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.open_plan import OpenDims
 from workbench.executors.planning.plan import Given, Plan
 from workbench.executors.planning.sizes.unknowns import Unsettled
-from workbench.executors.reference.calls import Call
 from workbench.executors.replicas.one_memory import begin_together
 from workbench.executors.replicas.replicas import Replicas
 from workbench.executors.running.finding.compiler import Compiler, shapes_of, specs_of
-from workbench.executors.running.finding.open_bindings import Fit, Make, OpenBindings
 from workbench.executors.running.finding.plan_cache import KeptPlan, Key
 from workbench.executors.running.finding.workspace import Workspace
 from workbench.executors.running.spec import EngineSpec
@@ -29,6 +29,7 @@ from workbench.executors.running.step.state import StepState
 from workbench.executors.running.team_trial import TeamTrials
 from workbench.executors.running.trainers import Trainers
 from workbench.executors.running.watching.report import Reporter
+from workbench.executors.workers.pool import WorkerPool
 from workbench.framework.values.place import CUDAPlace
 from workbench.framework.values.spec import Shape
 from workbench.graph.settings import Settings
@@ -85,7 +86,7 @@ class StepCache:
         self._comm = LocalCommunicator(len(spec.places)) if trainers is None else trainers.comm
         self._trainers, self._reporter = trainers, reporter
         self._rows_of_all = 0  # of the step under way, where a device's weight depends on them
-        self._blocks: dict[int, list[Call]] = {}
+        self._stretches: Stretches | None = None
         self._by_feed: dict[tuple[tuple[str, ...], int], _Found] = {}
         self._newest: _Found | None = None
         self._last: FeedPlan | None = None
@@ -225,11 +226,18 @@ class StepCache:
     def _ground(self, plan: Plan, fed: Fed) -> Ground:
         given, pool = self._given_persistables(fed), self._workspace.pool
         by_user = {name for arrays in fed.persistable for name in arrays}
-        return ground_of(plan, self._replicas, self._comm, pool, given, self._weights(fed), self._blocks, by_user)
+        return ground_of(
+            plan, self._replicas, self._comm, pool, given, self._weights(fed), self._stretches_on(pool), by_user
+        )
+
+    def _stretches_on(self, pool: WorkerPool) -> Stretches:
+        if self._stretches is None or self._stretches.pool is not pool:
+            self._stretches = Stretches(pool, self._comm)
+        return self._stretches
 
     # Open sizes
 
-    def _fit(self, fetches: Sequence[str], fed: Fed, may_make: bool) -> Fit | None:
+    def _fit(self, fetches: Sequence[str], fed: Fed, may_make: bool) -> Fit[OpenBinding] | None:
         """A plan for all shapes that is right for this one, made if need be and if it may be."""
         if self._trainers is not None:
             return None

@@ -20,6 +20,8 @@ from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.operands import Call, Context, Scratch
+from workbench.executors.lowering.spans import Span, SpanCall, find_spans
+from workbench.executors.lowering.tape.flow.block_graph import BlockGraph
 from workbench.executors.lowering.tape.flow.memory import handing_over
 from workbench.executors.lowering.tape.rules import FLOAT, require
 from workbench.executors.lowering.tape.transposes import strided_copy
@@ -28,10 +30,9 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import MemoryOptions, Plan, Row, make_plan
 from workbench.executors.planning.schedule import seconds
 from workbench.executors.planning.sizes.unknowns import Unsettled
-from workbench.framework.names import EMPTY
 from workbench.framework.program.block import Block
 from workbench.framework.values.spec import STACK, Spec, spec_of
-from workbench.graph.ssa import FETCH, Graph, Node, Slot, Value
+from workbench.graph.ssa import Graph, Value
 from workbench.runtime.arena import Arena
 from workbench.runtime.native.control import lines
 from workbench.runtime.native.tape import Tape, address
@@ -162,7 +163,7 @@ class SubTape:
         graph = self._outer.context.graph
         if graph is None:
             raise Unsuitable
-        builder = _BlockGraph(block, self._place, Graph(graph.program, graph.places, graph.settings))
+        builder = BlockGraph(block, self._place, Graph(graph.program, graph.places, graph.settings))
         builder.fetch(wanted)
         specs: dict[tuple[str, int], Spec] = {
             (name, self._place): spec_of(array) for name, array in given.items() if isinstance(array, np.ndarray)
@@ -188,13 +189,22 @@ class SubTape:
         self._tape.kept.append(scratch)
         context = _inner(self._outer.context, plan, values, memories, self._passes)
         writer = TapeWriter(self._outer.pool, context, scratch, lambda row: (), tape=self._tape)
+        spans = {row.node: span for span in self._spans(plan) for row in span}
         for row in plan.rows:
-            if not writer.add(row):
+            span = spans.get(row.node)
+            if span is not None and row is span[0]:
+                writer.cut()
+                self.ask(_RowCalls(row, plan, [SpanCall(span, context, ())]))
+                self._asked.rows += span
+            elif span is None and not writer.add(row):
                 writer.cut()
                 self._leave_to_python(row, context, plan)
             self.seconds += seconds(row.cost)
         writer.cut()
         self._outer.calls_blas |= writer.calls_blas
+
+    def _spans(self, plan: Plan) -> list[Span]:
+        return [] if self._outer.context.stretches is None else find_spans(plan.rows, lambda row: False)
 
     def _leave_to_python(self, row: Row, context: Context, plan: Plan) -> None:
         try:
@@ -214,42 +224,6 @@ class SubTape:
         self._outer.tape.growing += self._tape.growing
         self._outer.tape.desks += self._tape.desks + ([self._asked] if self._asked.calls else [])
         return self._outer.tape.keep(self.state)
-
-
-class _BlockGraph:
-    """The graph of a block on one device. What it reads and does not make is given."""
-
-    def __init__(self, block: Block, place: int, graph: Graph) -> None:
-        self._block, self._place, self.graph = block, place, graph
-        self.newest: dict[str, Value] = {}
-        for op in block.ops:
-            inputs = [self._slot(op.operands.get(s.name), s.is_list, self._read) for s in op.record.inputs]
-            outputs = [self._slot(op.outputs.get(s.name), s.is_list, self._write) for s in op.record.outputs]
-            graph.nodes.append(Node(op.type, (place,), inputs, outputs, op.call_attrs(), op.role, (op,)))
-        graph.newest = {(name, place): value for name, value in self.newest.items()}
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """See to it that these are there at the end."""
-        for name in dict.fromkeys(names):
-            node = Node(FETCH, (self._place,), [[self._read(name)]], [], {"name": name}, 0)
-            self.graph.nodes.append(node)
-
-    def _slot(self, names: list[str] | None, is_list: bool, get: Any) -> Slot:
-        if not names:
-            return None
-        values = [None if name == EMPTY else get(name) for name in names]
-        return values if is_list else values[0]
-
-    def _read(self, name: str) -> Value:
-        return self.newest.get(name) or self._new(name, 0)
-
-    def _write(self, name: str) -> Value:
-        before = self.newest.get(name)
-        return self._new(name, 0 if before is None else before.version + 1)
-
-    def _new(self, name: str, version: int) -> Value:
-        self.newest[name] = Value(name, self._place, version, self._block.var_recursive(name).spec)
-        return self.newest[name]
 
 
 def _inner(

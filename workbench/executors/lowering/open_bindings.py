@@ -9,11 +9,18 @@ makes a further one, at once. Where another one would only be quicker, it is mad
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from workbench.executors.lowering.open_binding import OpenBinding
 from workbench.executors.planning.cache import Cache
-from workbench.executors.planning.open_plan import Filled, OpenDims, declared_dims, open_dims
+from workbench.executors.planning.open_plan import (
+    Filled,
+    OpenDims,
+    declared_dims,
+    open_dims,
+    open_dims_by_distance,
+)
 from workbench.executors.planning.plan import Given
 from workbench.executors.planning.sizes.unknowns import Equal, Fixed, Unsettled
 from workbench.framework.values.spec import Shape
@@ -23,24 +30,46 @@ _MOST = 8  # open bindings for feeds of one form
 _FORMS = 16  # combinations of fetches and forms of feeds
 _SEEN = 8  # shapes by which it is told what is open
 
-Make = Callable[[OpenDims], OpenBinding]
 Declared = Mapping[str, Shape] | None
 
 
-class Fit(NamedTuple):
+class OpenForm(Protocol):
+    """What is right for many sizes, as an `OpenBinding`."""
+
+    @property
+    def in_python(self) -> Any:
+        """The nodes that no kernels run."""
+
+    def is_current(self) -> bool:
+        """Whether what it is bound to is still there."""
+
+    def try_fill(self, given: Given) -> Filled | None:
+        """The plan for these feeds; None if this is not right for them."""
+
+
+F = TypeVar("F", bound=OpenForm)
+
+
+@dataclass(frozen=True)
+class Fit(Generic[F]):
     """An open binding, and the plan it gives for some feeds."""
 
-    binding: OpenBinding
+    binding: F
     filled: Filled
+
+
+Make = Callable[[OpenDims], OpenBinding]
 
 
 class OpenBindings:
     """Of one engine."""
 
     def __init__(self) -> None:
-        self._forms: Cache[_FeedForm] = Cache(_FORMS)
+        self._forms: Cache[FeedForm[OpenBinding]] = Cache(_FORMS)
 
-    def fit(self, form: Hashable, given: Given, make: Make | None, declared: Declared = None) -> Fit | None:
+    def fit(
+        self, form: Hashable, given: Given, make: Make | None, declared: Declared = None
+    ) -> Fit[OpenBinding] | None:
         """What gives the plan for some feeds, made if need be; None if they are to be planned for themselves.
 
         Args:
@@ -48,7 +77,7 @@ class OpenBindings:
             make: an open binding for the last of the feeds seen; None if those there are have to do.
             declared: shapes of feeds if their sizes are expected to change; None to see whether they do.
         """
-        return self._forms.get(form, lambda: _FeedForm(declared)).fit(given, make)
+        return self._forms.get(form, lambda: FeedForm(declared)).fit(given, make)
 
     def improve(self, form: Hashable, given: Given, make: Make) -> bool:
         """Make another open binding for feeds for which those there are do not give the quickest plan.
@@ -56,7 +85,7 @@ class OpenBindings:
         Returns:
             whether that is so now.
         """
-        return self._forms.get(form, _FeedForm).improve(given, make)
+        return self._forms.get(form, FeedForm).improve(given, make)
 
     @property
     def refusals(self) -> list[str]:
@@ -68,7 +97,7 @@ class OpenBindings:
         self._forms.clear()
 
 
-class _FeedForm:
+class FeedForm(Generic[F]):
     """Feeds of the same names, ranks and dtypes.
 
     Args:
@@ -81,12 +110,12 @@ class _FeedForm:
     def __init__(self, declared: Declared = None) -> None:
         self._declared = declared
         self._seen: list[Given] = []
-        self._open: list[OpenBinding] = []
+        self._open: list[F] = []
         self._apart = 0  # shapes planned for themselves since the last open binding
         self._patience = _APART  # so many are, before there is another one
         self.refusal = ""
 
-    def fit(self, given: Given, make: Make | None) -> Fit | None:
+    def fit(self, given: Given, make: Callable[[OpenDims], F] | None) -> Fit[F] | None:
         if self.refusal:
             return None
         self._open = [binding for binding in self._open if binding.is_current()]
@@ -104,9 +133,9 @@ class _FeedForm:
         self._patience = 0 if fit is not None else _APART
         return fit
 
-    def _best(self, given: Given) -> Fit | None:
+    def _best(self, given: Given) -> Fit[F] | None:
         """What is there already: the first that is made for such a shape, or else is right for it."""
-        makeshift: Fit | None = None
+        makeshift: Fit[F] | None = None
         for number, binding in enumerate(self._open):
             filled = binding.try_fill(given)
             if filled is None:
@@ -118,11 +147,11 @@ class _FeedForm:
             makeshift = makeshift or fit
         return makeshift
 
-    def improve(self, given: Given, make: Make) -> bool:
+    def improve(self, given: Given, make: Callable[[OpenDims], F]) -> bool:
         """Make another open binding, the quickest one for these feeds, if there may be more; whether that is so."""
         return len(self._open) < _MOST and self._made(given, make) is not None
 
-    def _made_as_declared(self, given: Given, make: Make) -> Fit | None:
+    def _made_as_declared(self, given: Given, make: Callable[[OpenDims], F]) -> Fit[F] | None:
         """From an open binding in which all is open that is declared so; if there can be none, we see what changes.
 
         Nor is there one if rows of it would run in Python, which a plan for one shape may have kernels for.
@@ -133,13 +162,18 @@ class _FeedForm:
         self._apart = self._patience = 0
         return fit
 
-    def _made(self, given: Given, make: Make) -> Fit | None:
+    def _made(self, given: Given, make: Callable[[OpenDims], F]) -> Fit[F] | None:
         """From a new open binding; if there can be none, nobody tries again."""
-        if self._declared is None:
-            dims = open_dims([*(seen for seen in self._seen if seen != given), given])
-        else:
-            dims = declared_dims(given, self._declared)
-        binding: OpenBinding | None = None
+        if self._declared is not None:
+            return self._made_of(declared_dims(given, self._declared), given, make)
+        seen = [*(seen for seen in self._seen if seen != given), given]
+        fit = self._made_of(open_dims(seen), given, make)
+        if fit is None and not self.refusal and len(seen) > _APART:
+            fit = self._made_of(open_dims_by_distance(seen), given, make)
+        return fit
+
+    def _made_of(self, dims: OpenDims | None, given: Given, make: Callable[[OpenDims], F]) -> Fit[F] | None:
+        binding: F | None = None
         while dims is not None and binding is None:
             try:
                 binding = make(dims)
@@ -157,7 +191,7 @@ class _FeedForm:
             return None
         return self._fit_of(binding, given)
 
-    def _fit_of(self, binding: OpenBinding, given: Given) -> Fit | None:
+    def _fit_of(self, binding: F, given: Given) -> Fit[F] | None:
         filled = binding.try_fill(given)
         if filled is None:
             return None

@@ -1,0 +1,415 @@
+"""Programs with sizes that only values tell: all but the ops that make them run in kernels, whatever size it is."""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.control_flow.test_native_loops import close, cond, counter, feed_of, inputs, loop
+from tests.parallel.models import Model, build
+from tests.parallel.programs import strategies
+from workbench import static
+from workbench.config import override
+from workbench.errors import EnforceNotMet
+from workbench.executors.lowering.stretches.room import StretchRoom
+from workbench.executors.lowering.stretches.sized import Sized
+from workbench.executors.lowering.stretches.stretch import NodeCalls
+from workbench.framework.op.declare import op
+from workbench.framework.values.dtype import as_dtype
+from workbench.framework.values.spec import Spec
+
+pytestmark = pytest.mark.usefixtures("tape")
+F = wb.nn.functional
+
+
+class _Places:
+    """What happens when the op is called whose result has a size that values tell."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.then: Callable[[int], None] = lambda number: None
+
+    def note(self) -> None:
+        self.calls += 1
+        self.then(self.calls)
+
+
+places = _Places()
+
+
+@op("toy_places", "X -> Out", infer=lambda x: Spec((-1,), as_dtype("int64")))
+def PLACES(xp: Any, x: Any) -> Any:
+    """Where a vector is above 0; the first place always."""
+    places.note()
+    return xp.flatnonzero(xp.concatenate([xp.ones_like(x[:1]), x[1:]]) > 0)
+
+
+@op("toy_bent", "X -> Out", infer=lambda x: x, grad=lambda g, y, x: SLOPE(x) * g)
+def BENT(xp: Any, x: Any) -> Any:
+    """x / (1 + |x|), without a kernel."""
+    return x / (1 + xp.abs(x))
+
+
+@op("toy_slope", "X -> Out", infer=lambda x: x)
+def SLOPE(xp: Any, x: Any) -> Any:
+    """The slope of that."""
+    return 1 / (1 + xp.abs(x)) ** 2
+
+
+@pytest.fixture(autouse=True)
+def static_mode() -> Iterator[None]:
+    global places
+    wb.enable_static()
+    places = _Places()
+    yield
+    wb.disable_static()
+
+
+def rows_of(h: Any) -> Any:
+    """Some rows, how many is told by their values."""
+    return wb.gather(h, PLACES(wb.sum(h, 1)), 0)
+
+
+def weight(*shape: int) -> Any:
+    return static.create_parameter(list(shape), "float32")
+
+
+def decoding() -> Any:
+    """What it makes in a pass is put behind what it has made."""
+    x, n, h = inputs()
+    w = weight(4, 4)
+
+    def body(i: Any, h: Any, out: Any) -> list[Any]:
+        h = wb.tanh(wb.matmul(h, w) + x)
+        return [i + 1, h, wb.concat([out, wb.unsqueeze(F.relu(h * 2.0), 1)], 1)]
+
+    return wb.mean(loop(lambda i, *rest: i < n, body, [counter(), h, wb.unsqueeze(h, 1)])[2] ** 2)
+
+
+def attending() -> Any:
+    """A query of all keys there have been."""
+    _, n, h = inputs()
+    w, wk, wv = weight(4, 4), weight(4, 4), weight(4, 4)
+
+    def body(i: Any, h: Any, keys: Any, values: Any) -> list[Any]:
+        keys = wb.concat([keys, wb.unsqueeze(wb.matmul(h, wk), 1)], 1)
+        values = wb.concat([values, wb.unsqueeze(wb.matmul(h, wv), 1)], 1)
+        weights = F.softmax(wb.matmul(wb.unsqueeze(wb.matmul(h, w), 1), keys, transpose_y=True))
+        return [i + 1, wb.tanh(h + F.dropout(wb.squeeze(wb.matmul(weights, values), 1), 0.2)), keys, values]
+
+    first = wb.unsqueeze(h, 1)
+    return wb.mean(loop(lambda i, *rest: i < n, body, [counter(), h, first, first * 0.5])[1] ** 2)
+
+
+def picking() -> Any:
+    """Rows that are picked by values, others in each pass; the condition, too, looks at a part."""
+    _, n, h = inputs()
+    w = weight(4, 4)
+    goes_on = lambda i, h: wb.logical_and(i < n, wb.mean(rows_of(h)) < 40.0)  # noqa: E731
+
+    def body(i: Any, h: Any) -> list[Any]:
+        picked = F.gelu(wb.matmul(rows_of(h), w))
+        return [i + 1, h * 0.9 + wb.mean(wb.tanh(picked) * picked, 0, keepdim=True)]
+
+    return wb.mean(loop(goes_on, body, [counter(), h])[1] ** 2)
+
+
+def picking_twice() -> Any:
+    """Outside of blocks: of what was picked a part is picked again; then sizes are known once more."""
+    x, _, h = inputs()
+    w = weight(4, 4)
+    picked = wb.tanh(wb.matmul(rows_of(h), w) + 0.1)
+    again = F.relu(wb.matmul(rows_of(picked * 1.5 - 0.2), w))
+    return wb.mean(again * again) + wb.mean(wb.sum(picked, 0) * x)
+
+
+def one_of_two_sizes() -> Any:
+    """Both branches make other numbers of rows; one of them picks."""
+    _, n, h = inputs()
+    w = weight(4, 4)
+    rows = cond(n > 2, lambda: wb.concat([h, wb.matmul(h, w)]), lambda: F.relu(rows_of(h)))
+    return wb.mean(F.log_softmax(wb.matmul(rows, w)) ** 2)
+
+
+def nested() -> Any:
+    """A loop that grows around one that does, and one that does not; a branch in it; draws in both."""
+    x, n, h = inputs()
+    w = weight(4, 4)
+
+    def body(i: Any, out: Any) -> list[Any]:
+        last = loop(lambda j, h: j < 3, lambda j, h: [j + 1, wb.tanh(F.dropout(h, 0.2) + x)], [counter(), h])[1]
+        more = loop(lambda j, r: j < i, lambda j, r: [j + 1, wb.concat([r, wb.matmul(h, w)])], [counter(), last])[1]
+        mean = wb.mean(more, 0, keepdim=True)
+        return [i + 1, wb.concat([out, cond(i % 2 == 0, lambda: mean, lambda: F.dropout(mean, 0.4) * mean)])]
+
+    return wb.mean(loop(lambda i, out: i < n, body, [counter(), h])[1] ** 2)
+
+
+def without_kernel() -> Any:
+    """An op in the body that has none."""
+    _, n, h = inputs()
+    w = weight(4, 4)
+
+    def body(i: Any, out: Any) -> list[Any]:
+        bent = BENT(wb.matmul(out, w)) * 1.1
+        return [i + 1, wb.concat([out, bent[-3:]])]
+
+    return wb.mean(loop(lambda i, out: i < n, body, [counter(), h])[1] ** 2)
+
+
+def looking_up() -> Any:
+    """A table whose gradient is sparse."""
+    _, n, h = inputs()
+    table = weight(6, 4)
+    embed = lambda ids: F.embedding(ids, table, sparse=True)  # noqa: E731
+    first = wb.full([1, 1], 2, "int64")
+
+    def body(i: Any, ids: Any, h: Any) -> list[Any]:
+        ids = wb.concat([ids, wb.reshape(i % 6, [1, 1])], 1)
+        return [i + 1, ids, h + wb.mean(wb.tanh(embed(ids)), 1)]
+
+    return wb.mean(loop(lambda i, *rest: i < n, body, [counter(), first, h])[2] ** 2)
+
+
+PROGRAMS: dict[str, Callable[[], Any]] = {
+    program.__name__: program
+    for program in (
+        decoding, attending, picking, picking_twice, one_of_two_sizes, nested, without_kernel, looking_up,
+    )
+}  # fmt: skip
+PASSES = [3, 0, 1, 7, 2, 7, 12]
+
+
+def started(name: str) -> Model:
+    return build(PROGRAMS[name], wb.optimizer.SGD(0.2)).start()
+
+
+def run(exe: Any, model: Model, passes: list[int], rows: int = 3) -> list[np.ndarray]:
+    losses = [exe.run([model.loss], feed=feed_of(count, rows))[0] for count in passes]
+    return [*losses, *model.values().values()]
+
+
+def by_reference(name: str, passes: list[int], rows: int = 3) -> list[np.ndarray]:
+    model = started(name)
+    with override(executor="reference"):
+        exe = static.Executor()
+        losses = [
+            exe.run(model.main, feed=feed_of(count, rows), fetch_list=[model.loss], scope=model.scope)[0]
+            for count in passes
+        ]
+    return [*losses, *model.values().values()]
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_steps_are_those_of_the_reference(name: str) -> None:
+    model = started(name)
+    results = run(model.parallel(1), model, PASSES)
+    close(results, by_reference(name, PASSES))
+
+
+ALONE = {"while", "while_grad", "cond", "cond_grad", "toy_places", "toy_bent", "toy_slope", "toy_bent_grad", "dropout"}
+ALONE |= {"dropout_grad", "lookup_table_v2_grad", "sum"}  # of sparse gradients
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_what_python_runs_are_the_ops_without_kernels_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no array is empty."""
+    model, called, plain = started(name), Counter[str](), NodeCalls.run
+
+    def counted(calls: NodeCalls, given: Any, extras: Any) -> Any:
+        called.update(node.type for node in calls._nodes)
+        return plain(calls, given, extras)
+
+    monkeypatch.setattr(NodeCalls, "run", counted)
+    exe = model.parallel(1)
+    for count in PASSES:
+        exe.run([model.loss], feed=feed_of(count))
+    assert set(called) <= ALONE
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_bits_are_the_same_when_sizes_come_again(name: str) -> None:
+    model = build(PROGRAMS[name]).start()
+    w = next(v for v in model.main.persistables() if v.trainable)
+    with static.program_guard(model.main, model.startup):
+        (gradient,) = static.gradients(model.loss, w)
+    exe = static.Executor()
+    run_once = lambda count: exe.run(  # noqa: E731
+        model.main, feed=feed_of(count), fetch_list=[model.loss, gradient], scope=model.scope
+    )
+    model.main.random_seed = 11
+    first = [run_once(count) for count in PASSES]
+    if "dropout" not in {o.type for o in model.main.all_ops()}:
+        again = [run_once(count) for count in PASSES]
+        assert all(np.array_equal(a, b) for one, other in zip(first, again, strict=True) for a, b in zip(one, other))
+
+
+@pytest.mark.parametrize("name", ["decoding", "picking", "picking_twice", "nested"])
+def test_bits_are_those_of_any_number_of_threads(name: str) -> None:
+    results = []
+    for threads in (1, 2, 3):
+        model = started(name)
+        exe = model.parallel(2, **strategies(threads=threads))
+        losses = [exe.run([model.loss], feed=[feed_of(c, 3), feed_of(c + 1, 4)])[0] for c in PASSES]
+        results.append([*losses, *model.values().values()])
+    for other in results[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_bits_are_those_of_an_observed_step(name: str) -> None:
+    results = []
+    for kept in (False, True):
+        model = started(name)
+        options = strategies(keep_temporaries=kept, fuse_all_optimizer_ops=False, enable_auto_fusion=False)
+        results.append(run(model.parallel(1, **options), model, PASSES))
+    assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
+
+
+def test_a_step_that_fails_in_the_middle_leaves_nothing() -> None:
+    model, undisturbed = started("picking"), started("picking")
+    exe = model.parallel(1)
+    exe.run([model.loss], feed=feed_of(4))
+    before, parameters = places.calls, model.values()
+
+    def fail(number: int) -> None:
+        if number == before + 5:
+            raise ValueError("nowhere")
+
+    places.then = fail
+    with pytest.raises(EnforceNotMet, match=r"(?s)toy_places.*nowhere.*test_unknown_sizes"):
+        exe.run([model.loss], feed=feed_of(4))
+    places.then = lambda number: None
+    assert all(np.array_equal(model.values()[name], value) for name, value in parameters.items())
+    results, expected = run(exe, model, [5, 4]), run(undisturbed.parallel(1), undisturbed, [4, 5, 4])
+    assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=True))
+
+
+def test_after_an_interrupt_steps_are_as_if_nothing_had_been() -> None:
+    model, undisturbed = started("picking"), started("picking")
+    exe = model.parallel(1)
+    exe.run([model.loss], feed=feed_of(4))
+
+    def interrupt(number: int) -> None:
+        if number == before + 3:
+            timer = threading.Timer(0.0, _thread.interrupt_main)
+            timer.start()
+            timer.join()
+
+    before = places.calls
+    places.then = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        exe.run([model.loss], feed=feed_of(6))
+    places.then = lambda number: None
+    results, expected = run(exe, model, [5]), run(undisturbed.parallel(1), undisturbed, [4, 5])
+    assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=True))
+
+
+def mismatched() -> Any:
+    """From the third pass on shapes do not go together."""
+    _, n, h = inputs()
+    w = weight(4, 4)
+
+    def body(i: Any, out: Any) -> list[Any]:
+        return [i + 1, wb.concat([out, wb.matmul(out, w) * wb.reshape(out, [-1, 2])[:, :1]])]
+
+    return wb.mean(loop(lambda i, out: i < n, body, [counter(), h])[1])
+
+
+def test_shapes_that_do_not_fit_are_told_by_the_op() -> None:
+    model = build(mismatched, wb.optimizer.SGD(0.1)).start()
+    exe = model.parallel(1)
+    exe.run([model.loss], feed=feed_of(0))
+    for _ in range(3):
+        with pytest.raises(EnforceNotMet, match=r"(?s)elementwise_mul.*test_unknown_sizes"):
+            exe.run([model.loss], feed=feed_of(3))
+
+
+@pytest.fixture
+def nan_flag() -> Iterator[None]:
+    wb.set_flags({"FLAGS_check_nan_inf": True})
+    yield
+    wb.set_flags({"FLAGS_check_nan_inf": False})
+
+
+def hiding_nan() -> Any:
+    """The result has none, for it takes the other side everywhere."""
+    _, n, h = inputs()
+
+    def body(i: Any, out: Any) -> list[Any]:
+        roots = wb.sqrt(wb.abs(out) * -1.0 - 1.0)
+        return [i + 1, wb.concat([out, wb.where(out < 1e9, out, roots)])]
+
+    return wb.mean(loop(lambda i, out: i < n, body, [counter(), h])[1])
+
+
+@pytest.mark.usefixtures("nan_flag")
+def test_the_op_that_makes_nan_is_told() -> None:
+    model = build(hiding_nan, None).start()
+    exe = static.Executor()
+    for _ in range(3):
+        with pytest.raises(EnforceNotMet, match=r"(?s)sqrt.*NaN.*test_unknown_sizes"):
+            exe.run(model.main, feed=feed_of(3), fetch_list=[model.loss], scope=model.scope)
+
+
+def rooms() -> list[StretchRoom]:
+    gc.collect()
+    return [o for o in gc.get_objects() if type(o) is StretchRoom]
+
+
+def test_what_is_bound_and_kept_for_results_is_bounded() -> None:
+    with override(plan_cache_mib=1):
+        model = started("decoding")
+        exe = model.parallel(1)
+        for _ in range(3):
+            exe.run([model.loss], feed=feed_of(60, 40))
+            taken = [room.nbytes for room in rooms()]
+    assert taken and max(taken) <= (1 << 20) + (1 << 16)
+
+
+def test_results_that_are_kept_are_not_written_again() -> None:
+    """A fetch of an earlier step stays as it was."""
+    model = build(decoding, None).start()
+    exe = static.Executor()
+    fetch = lambda count: exe.run(  # noqa: E731
+        model.main, feed=feed_of(count), fetch_list=[model.loss.block.ops[-3].outputs["Out"][2]], scope=model.scope
+    )[0]
+    first = fetch(5)
+    copy = first.copy()
+    for count in (5, 4, 6, 5):
+        fetch(count)
+    assert np.array_equal(first, copy)
+
+
+def test_a_drop_gives_back_what_stretches_keep() -> None:
+    model, undropped = started("decoding"), started("decoding")
+    exe = model.parallel(1)
+    exe.run([model.loss], feed=feed_of(9, 64))
+    assert [room.nbytes for room in rooms() if room.nbytes]
+    exe.drop_local_exe_scopes()
+    assert not [room.nbytes for room in rooms() if room.nbytes]
+    results, expected = run(exe, model, [3, 9], 64), run(undropped.parallel(1), undropped, [9, 3, 9], 64)
+    assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=True))
+
+
+def test_a_second_step_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = started("decoding")
+    exe = model.parallel(1)
+    for count in (12, 5, 9):
+        exe.run([model.loss], feed=feed_of(count))
+    bound: list[Any] = []
+    plain = Sized.__init__
+    monkeypatch.setattr(Sized, "__init__", lambda *given: (bound.append(given), plain(*given))[1])
+    for count in (12, 5, 9):
+        exe.run([model.loss], feed=feed_of(count))
+    assert bound == []
+    exe.run([model.loss], feed=feed_of(14))
+    assert bound
