@@ -293,6 +293,21 @@ def test_a_step_that_fails_in_the_middle_leaves_nothing() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(results, expected[1:], strict=True))
 
 
+def test_what_fails_outside_of_blocks_tells_the_device() -> None:
+    model = started("picking_twice")
+    exe = model.parallel(2)
+    exe.run([model.loss], feed=[feed_of(1), feed_of(2)])
+    before = places.calls
+
+    def fail(number: int) -> None:
+        if number == before + 4:
+            raise ValueError("nowhere")
+
+    places.then = fail
+    with pytest.raises(EnforceNotMet, match=r"(?s)toy_places' failed on cpu:[01]: nowhere.*test_unknown_sizes"):
+        exe.run([model.loss], feed=[feed_of(1), feed_of(2)])
+
+
 def test_after_an_interrupt_steps_are_as_if_nothing_had_been() -> None:
     model, undisturbed = started("picking"), started("picking")
     exe = model.parallel(1)

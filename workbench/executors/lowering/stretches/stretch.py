@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from workbench.errors import EnforceNotMet
-from workbench.executors.failures import node_failure
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.open_bindings import FeedForm
 from workbench.executors.lowering.operands import Cell, RunsNodes
@@ -25,6 +24,7 @@ from workbench.executors.planning.shapes import Shapes, is_static
 from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.framework.op.record import Cost
 from workbench.framework.outside import is_from_outside
+from workbench.framework.program.failures import op_failure
 from workbench.framework.values.spec import Spec, spec_of
 from workbench.graph.ssa import FETCH, Graph, Node, Slot, Value, values_of
 from workbench.runtime.collector import collector_paused
@@ -227,11 +227,21 @@ class NodeCalls:
             except Exception as error:
                 if is_from_outside(error):
                     raise
-                failure = node_failure(node, self._graph, lambda value: _described(cells, value), error)
-                if failure is error:
+                if isinstance(error, EnforceNotMet) and error.located:
                     raise
-                raise failure from error
+                raise self._failure(node, cells, error) from error
         return [cell(value).value for value in self.wanted]
+
+
+    def _failure(self, node: Node, cells: Mapping[Value, Cell], error: Exception) -> EnforceNotMet:
+        """What a user reads; of a node in a block the device is told by the op that runs that."""
+        inputs = []
+        for slot, values in zip(node.record.inputs, node.inputs, strict=True) if node.is_op else ():
+            texts = [f"{value.name} {_described(cells, value)}" for value in values_of([values])]
+            inputs += [(slot.name, texts)] if texts else []
+        is_in_block = any(op.block.idx for op in node.origins)
+        where = "" if is_in_block else f" on {self._graph.names(node.places)}"
+        return op_failure(node.type, where, inputs, node.site, error)
 
 
 class _Cells:
