@@ -232,7 +232,6 @@ class NodeCalls:
                 raise self._failure(node, cells, error) from error
         return [cell(value).value for value in self.wanted]
 
-
     def _failure(self, node: Node, cells: Mapping[Value, Cell], error: Exception) -> EnforceNotMet:
         """What a user reads; of a node in a block the device is told by the op that runs that."""
         inputs = []
