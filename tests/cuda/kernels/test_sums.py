@@ -12,8 +12,8 @@ from tests.cuda.kernels.device_run import run_kernel
 from tests.ops import case as C
 from tests.ops.test_cases import CASES
 from workbench.cuda.compile import compile_cubin
-from workbench.cuda.kernels.declared import summed_op
-from workbench.cuda.kernels.sums import SumOver, broadcast_axes, divided, sum_over
+from workbench.cuda.kernels.declared import dropout_gradient, sum_of_terms, summed_op
+from workbench.cuda.kernels.sums import SumOver, broadcast_axes, divided, squares_over, sum_over
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import OPS, Op, find_op
 from workbench.framework.values.dtype import as_dtype
@@ -173,6 +173,34 @@ def test_a_bias_of_channels_is_summed_from_the_gradient_itself() -> None:
     assert one.sums[0].source == next(n for n, a in enumerate(arrays) if a is not None)
     got = run_summed(backward, arrays, [None, bias], attrs)
     np.testing.assert_allclose(got[1].ravel(), g.astype("f8").sum((0, 2, 3)), rtol=1e-5)
+
+
+def test_sums_of_squares() -> None:
+    for shape, axes in [((5, 33), (1,)), ((9000,), (0,)), ((700, 40), (0,)), ((3, 4, 5), (0, 1, 2))]:
+        for dtype, to in [("float32", "float32"), ("float16", "float32"), ("float64", "float64")]:
+            x = (np.random.default_rng(1).standard_normal(shape) * 9).astype(dtype)
+            want = np.square(x.astype("f8")).sum(axes)
+            got = run_sum(squares_over(shape, axes, dtype, to), x, want.size, to, seed=1)
+            np.testing.assert_allclose(got, want.ravel(), rtol=1e-6 if to == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+def test_sums_of_several_arrays(dtype: str) -> None:
+    arrays = [(np.random.default_rng(n).standard_normal(77) * 9).astype(as_dtype(dtype).numpy) for n in range(4)]
+    kernel, one = sum_of_terms(4, dtype, 77)
+    got = run_kernel(kernel.kernel, kernel.launch(one), [*arrays, ((77,), arrays[0].dtype)], seed=1)[0][4]
+    np.testing.assert_array_equal(got, find_op("sum").forward(np, arrays))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_the_gradient_of_dropout(dtype: str) -> None:
+    for mask_shape in [(3, 5, 7), (3, 1, 7), (1, 5, 1)]:
+        g = np.random.default_rng(0).standard_normal((3, 5, 7)).astype(as_dtype(dtype).numpy)
+        mask = np.random.default_rng(1).integers(0, 2, mask_shape).astype(np.uint8)
+        kernel, one = dropout_gradient(dtype, 1.25, g.shape, mask_shape)
+        got = run_kernel(kernel.kernel, kernel.launch(one), [g, mask, (g.shape, g.dtype)], seed=1)[0][2]
+        want = (g.astype("f8") * (mask * 1.25)).astype(g.dtype)
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("architecture", ["sm_70", "sm_90", "sm_100"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 from workbench.cuda.kernels.elementwise import (
@@ -117,6 +119,30 @@ def summed_op(op: Op, ins: Sequence[Spec | None], outs: Sequence[Spec | None], a
     one = iteration(shape, [broadcast_strides(own, dense_strides(own), shape) for own in shapes])
     kernel = elementwise_kernel(op.type, rest, one, out_dtypes, in_dtypes) if writes else None
     return SummedOp(kernel, one, reads, writes, tuple(sums))
+
+
+def sum_of_terms(count: int, dtype: Any, elements: int) -> tuple[ElementwiseKernel, Iteration]:
+    """The kernel of a sum of dense arrays, in their order; of halves it is rounded once."""
+    name = as_dtype(dtype).name
+    computed = "float32" if name in HALVES else name
+    terms = [Expr("input", value=n, dtype=as_dtype(computed).numpy) for n in range(count)]
+    lowered = lowered_for_device([reduce(add, terms)], [computed] * count)
+    one = iteration((elements,), [(1,)] * (count + 1))
+    return elementwise_kernel("sum_of_terms", lowered, one, [name], [name] * count), one
+
+
+def dropout_gradient(
+    dtype: Any, factor: float, shape: Sequence[int], mask_shape: Sequence[int]
+) -> tuple[ElementwiseKernel, Iteration]:
+    """The kernel of a dropout's gradient, `g * (mask * factor)`: of g, and of the mask (uint8), which is broadcast."""
+    name = as_dtype(dtype).name
+    computed = "float32" if name in HALVES else name
+    mask: Any = Expr("input", value=1, dtype="uint8")
+    product = Expr("input", value=0, dtype=computed) * (mask.astype(computed) * factor)
+    lowered = lowered_for_device([product], [computed, "uint8"])
+    strides = [broadcast_strides(own, dense_strides(own), shape) for own in (shape, mask_shape, shape)]
+    one = iteration(shape, strides)
+    return elementwise_kernel("dropout_gradient", lowered, one, [name], [name, "uint8"]), one
 
 
 def elementwise_steps(op: Op, dtypes: Sequence[str | None], attrs: dict[str, Any]) -> Lowered:

@@ -119,13 +119,22 @@ def sum_over(shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any = No
     Raises:
         NoKernel: complex numbers, or too many results.
     """
+    return _sum_over(shape, axes, dtype, to, "value")
+
+
+def squares_over(shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any = None) -> SumOver:
+    """The same for the squares of the elements."""
+    return _sum_over(shape, axes, dtype, to, "value * value")
+
+
+def _sum_over(shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any, term: str) -> SumOver:
     source, result = as_dtype(dtype).name, as_dtype(dtype if to is None else to).name
     held = "float64" if source == "float64" else "float32" if as_dtype(source).is_float else "int64"
     kept, summed = divided(shape, axes)
     parts = _parts_for(_layout(kept, summed), kept.elements, summed.elements)
     if parts == 1:
-        return SumOver(_sum_kernel(kept, summed, 1, source, result), None, held)
-    first = _sum_kernel(kept, summed, parts, source, held)
+        return SumOver(_sum_kernel(kept, summed, 1, source, result, term), None, held)
+    first = _sum_kernel(kept, summed, parts, source, held, term)
     of_parts = (parts, kept.elements) if first.layout == COLUMNS else (kept.elements, parts)
     again = divided(of_parts, [0 if first.layout == COLUMNS else 1])
     return SumOver(first, _sum_kernel(*again, 1, held, result), held)
@@ -183,7 +192,8 @@ _TEXT = """
     for (long long k = begin + first; k < end; k += TEAM) {
       rest = (place)k;
       SUMMED
-      sum.take((NUMBER)number_of(from[FROM]));
+      const NUMBER value = (NUMBER)number_of(from[FROM]);
+      sum.take(TERM);
     }
   }
   const NUMBER total = of_team(sum, shared);
@@ -191,7 +201,9 @@ _TEXT = """
 """
 
 
-def _sum_kernel(kept: Dims, summed: Dims, parts: int, source: str, result: str) -> SumKernel:
+def _sum_kernel(
+    kept: Dims, summed: Dims, parts: int, source: str, result: str, term: str = "value"
+) -> SumKernel:  # fmt: skip
     layout = _layout(kept, summed)
     team = team_for(layout, part_length(summed.elements, parts))
     number = "double" if source == "float64" else "float" if as_dtype(source).is_float else "long long"
@@ -205,6 +217,7 @@ def _sum_kernel(kept: Dims, summed: Dims, parts: int, source: str, result: str) 
         "START": _sum("k", kept),
         "SUMMED": _places("s", summed),
         "FROM": _sum("s", summed),
+        "TERM": term,
         "RESULT": "total" if number == "long long" else "total / (NUMBER)divisor",
         "ROWS": str(team.rows),
         "PLACE": "unsigned int" if is_narrow else "long long",
