@@ -26,7 +26,7 @@ from workbench.framework.program.reading.check import check_program
 from workbench.framework.text.parser import parse_program
 from workbench.framework.text.serialize import program_from_json
 from workbench.runtime import devices
-from workbench.runtime.cpu import CPUDevice
+from workbench.runtime.device import CPUDevice
 
 MOST_MEMORY = 6 << 30
 _CLOSE = 2e-4

@@ -28,7 +28,7 @@ from tests.native.one_row import kernels, run_tape
 from workbench import static
 from workbench.framework.program.guard import static_mode
 from workbench.framework.text.serialize import program_from_dict, program_to_dict
-from workbench.runtime.footprint import footprint_of
+from workbench.runtime.footprint import footprint_of, kernel_for
 from workbench.runtime.native.tape import Pointer, Tape, pointer
 
 PAGE = mmap.PAGESIZE
@@ -60,6 +60,7 @@ def noted(rows: dict[str, list[Row]]) -> Iterator[None]:
     write = Tape.row
 
     def row(tape: Tape, kernel: str, *arguments: Any) -> None:
+        kernel = kernel_for(kernel, arguments)
         write(tape, kernel, *arguments)
         if kernel not in APART and len(rows.setdefault(kernel, [])) < MOST:
             rows[kernel].append((kernel, tuple(_copied(kernel, arguments))))
@@ -186,17 +187,31 @@ def sparse() -> Seed:
     return Seed("rows of a table", program_to_dict(program), {"ids": np.array([3, 1, 3, 8, 3, 0])})
 
 
-def in_float64() -> Seed:
+def updated() -> Seed:
     """A network whose parameters Adam updates as one array."""
     program = static.Program()
     with static_mode(), static.program_guard(program, static.Program()):
-        x = static.data("x", [6, 5], "float64")
+        x = static.data("x", [6, 5])
         hidden = static.nn.fc(x, 7, activation="tanh")
         wb.optimizer.Adam(0.1).minimize(wb.mean(wb.square(static.nn.fc(hidden, 3))))
-    return Seed("float64", program_to_dict(program), {"x": np.random.default_rng(0).random((6, 5))})
+    return Seed("Adam", program_to_dict(program), {"x": np.random.default_rng(0).random((6, 5), np.float32)})
+
+
+def in_float64(chosen: Seed) -> Seed:
+    """The same with float64 in place of float32."""
+    document = json.loads(json.dumps(chosen.document).replace('"float32"', '"float64"'))
+    given = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in chosen.given.items()}
+    return chosen._replace(name=f"{chosen.name} in float64", document=document, given=given)
 
 
 def programs() -> Iterator[Seed]:
+    """All of them, in float32 and in float64."""
+    for chosen in in_float32():
+        yield chosen
+        yield in_float64(chosen)
+
+
+def in_float32() -> Iterator[Seed]:
     """Every case, its sizes known, and models."""
     with static_mode():
         yield from (make() for make in MODELS)
@@ -209,7 +224,7 @@ def programs() -> Iterator[Seed]:
     yield nested()
     yield drawing()
     yield sparse()
-    yield in_float64()
+    yield updated()
 
 
 class _Unchanged(Mutant):
@@ -229,6 +244,7 @@ def main() -> None:
             run(unchanged, values, _last(chosen), tape=True)
         for geo in GEOMETRIES:
             check(geo)
+            check(geo, dtype=np.float64)
         for geo in TILED:
             check(geo, "winograd")
     for kernel in sorted(rows):

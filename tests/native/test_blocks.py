@@ -12,7 +12,7 @@ import pytest
 from tests.native.fences import Fenced
 from tests.native.one_row import kernels, run_inner_row, run_tape, sum_rows
 from workbench.runtime.division import borders
-from workbench.runtime.footprint import FOOTPRINTS
+from workbench.runtime.footprint import FOOTPRINTS, kernel_of
 from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.blocks import BlockRow, block_of, blocks_along, blocks_of
 from workbench.runtime.native.control import Control, lines
@@ -63,8 +63,8 @@ def labels(rows: int, classes: int) -> np.ndarray:
     return np.random.default_rng(rows).integers(0, classes, rows)
 
 
-def transpose() -> Row:
-    x, out = floats(6, 6, 6, 150, 160), empty(6, 6, 6, 160, 150)
+def transpose(dtype: str = "f4") -> Row:
+    x, out = floats(6, 6, 6, 150, 160).astype(dtype), empty(6, 6, 6, 160, 150).astype(dtype)
     loops = [n for axis in range(3) for n in (x.shape[axis], x.strides[axis], out.strides[axis])]
     return [x, x.strides[3], out, out.strides[3], 150, 160, *loops], [out]
 
@@ -110,8 +110,9 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "attention_grad": [lambda: attention(False, True), lambda: attention(True, True)],
     "product": [lambda: product(False), lambda: product(True)],
     "gemm_batch": [gemm_batch],
-    "gemm_batch_of_doubles": [lambda: gemm_batch("f8")],
+    "gemm_batch.f64": [lambda: gemm_batch("f8")],
     "transpose": [transpose],
+    "transpose.f64": [lambda: transpose("f8")],
     "copy_rows": [copy_rows],
     "take_rows": [take_rows],
     "running_sum": [lambda: running(empty(7 + 16), 0, 0), lambda: running(empty(7 + 16), 1, 1)],
@@ -121,9 +122,16 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
 
 
 BY_TABLE = {
-    "convolve", "convolve_samples", "convolve_columns", "input_gradient_columns", "max_pool", "average_pool",
-    "average_pool_grad", "max_pool_grad", "max_pool_lines", "max_pool_lines_grad", "max_pool_groups",
-    "max_pool_groups_grad", "unfold_samples", "fold_samples", "convolve_winograd", "pack_winograd",
+    "convolve", "convolve_samples", "max_pool_lines", "max_pool_lines_grad", "max_pool_groups", "max_pool_groups_grad",
+    "convolve_winograd", "pack_winograd",
+}  # fmt: skip
+BY_TABLE |= {
+    kernel_of(kernel, item)
+    for kernel in (
+        "convolve_columns", "input_gradient_columns", "unfold_samples", "fold_samples", "max_pool", "max_pool_grad",
+        "average_pool", "average_pool_grad",
+    )
+    for item in (4, 8)
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.tape import Tape, pointer
 
 ROW_KERNELS = {kernel.name for kernel in all_row_kernels()}
-INNER = {"fold", "unfold"}  # called by other kernels, with addresses that those have got
+INNER = {"fold", "unfold", "fold.f64", "unfold.f64"}  # called by other kernels, with addresses that those have got
 
 
 def is_inner(kernel: str) -> bool:

@@ -72,6 +72,11 @@ class Footprint:
         return {at: tuple(map(np.dtype, names)) for at, names in self._declared.get("dtypes", ())}
 
     @cached_property
+    def reals(self) -> tuple[int, ...]:
+        """Arguments that point to float32 in one kernel, and to float64 in another one of the same body."""
+        return tuple(self._declared.get("reals", ()))
+
+    @cached_property
     def moved(self) -> tuple[int, ...]:
         """Arguments that point to what is only moved: arrays there have one dtype."""
         return tuple(self._declared.get("moved", ()))
@@ -115,6 +120,45 @@ def footprint_of(kernel: str) -> Footprint:
     if footprint is None:
         raise NotFound(f"kernel {kernel!r} does not declare what its rows touch; see workbench.runtime.footprint")
     return footprint
+
+
+_OF_DOUBLES = ".f64"
+
+
+def kernel_of(kernel: str, item: int) -> str:
+    """The kernel made of some body for numbers of so many bytes."""
+    return kernel if item == FLOAT else kernel + _OF_DOUBLES
+
+
+def body_of(kernel: str) -> tuple[str, int]:
+    """The name of the body a kernel is made of, and the bytes of the numbers it is for."""
+    body = kernel.removesuffix(_OF_DOUBLES)
+    return body, FLOAT if body == kernel else DOUBLE
+
+
+def kernel_for(kernel: str, arguments: Sequence[Any]) -> str:
+    """Of the kernels made of one body, the one for the numbers of the arrays that a row is given.
+
+    Args:
+        kernel: the name of the body, or of one of its kernels.
+
+    Raises:
+        OutOfBounds: there is no kernel for such numbers.
+    """
+    footprint = FOOTPRINTS.get(kernel)
+    if footprint is None or not footprint.reals:
+        return kernel
+    given = [arguments[at] for at in footprint.reals]
+    dtypes = {array.dtype for array in given if isinstance(array, np.ndarray)}
+    if not dtypes:
+        return kernel
+    if len(dtypes) > 1 or not dtypes <= _REALS:
+        raise OutOfBounds(f"kernel {kernel!r} works on float32 or on float64, got {sorted(map(str, dtypes))}")
+    (dtype,) = dtypes
+    return kernel_of(body_of(kernel)[0], dtype.itemsize)
+
+
+_REALS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 def note(declarations: Mapping[str, Mapping[str, Any]]) -> None:

@@ -40,7 +40,7 @@ def test_no_memory_for_an_arena_says_so_too() -> None:
     with Built() as built:
         x = static.data("x", [None, 16])
         y = wb.matmul(x, x, transpose_y=True)
-    refusal = mock.patch("workbench.runtime.cpu.Arena", side_effect=Unavailable("the system gives no bytes"))
+    refusal = mock.patch("workbench.runtime.device.Arena", side_effect=Unavailable("the system gives no bytes"))
     with refusal, pytest.raises(Unavailable, match=r"op 'matmul_v2' on cpu:0: no memory.*\[500, 500\]"):
         run(built, {"x": np.ones((500, 16), np.float32)}, y)
 

@@ -20,15 +20,7 @@ from workbench.graph.ssa import Node
 
 NEAR = {"float32": 1e-4, "bfloat16": 2.0**-7, "float16": 2.0**-10, "float64": 1e-9}  # of halves: one unit of the last
 STATISTICS = {"batch_norm", "batch_norm_with_sums", "batch_norm_grad_with_sums"}  # float32 or longer beside halves
-FLOAT32_ONLY = {
-    "arg_max", "arg_min", "argsort", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "conv2d_grad",
-    "conv2d_transpose", "conv2d_transpose_grad", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod",
-    "cumsum", "cumsum_grad", "depthwise_conv2d", "depthwise_conv2d_grad", "fused_dot_product_attention",
-    "fused_dot_product_attention_grad", "gather_grad", "gather_nd_grad", "index_add", "lookup_table_grad",
-    "lookup_table_v2_grad", "pick_label", "pick_label_grad", "place_label", "place_label_grad", "pool2d",
-    "pool2d_grad", "pool2d_spread", "scatter_nd_add", "scatter_rows", "take_along_axis_grad", "top_k", "top_k_v2",
-    "uniform_random_like",
-}  # fmt: skip
+FLOAT32_ONLY = {"cummax", "cummin", "cumprod", "cumsum", "cumsum_grad"}
 """Types of ops of which no kernel works on float64."""
 
 

@@ -27,7 +27,7 @@ from workbench.runtime.native.blocks import BlockRow, blocks_of
 from workbench.runtime.native.tape import Tape
 
 GUARD = np.float32(-7.25)
-ERROR = 2e-5  # of the largest number of a result: the terms of a gradient cancel
+ERROR: dict[Any, float] = {np.float32: 2e-5, np.float64: 4e-14}  # of the largest number of a result: terms cancel
 
 
 ONE = ((1, 1), (1, 1))
@@ -106,7 +106,7 @@ def expected(geo: Geometry, x: Any, w: Any, g: Any) -> tuple[np.ndarray, np.ndar
 
 def guarded(array: np.ndarray) -> np.ndarray:
     """A copy with as much on both sides that is not to be used."""
-    room = np.full((3, *array.shape), GUARD)
+    room = np.full((3, *array.shape), GUARD, array.dtype)
     room[1] = array
     return room[1]
 
@@ -115,7 +115,7 @@ def is_guarded(array: np.ndarray) -> bool:
     return bool((array.base[[0, 2]] == GUARD).all())
 
 
-def check(geo: Geometry, form: str = "") -> None:
+def check(geo: Geometry, form: str = "", dtype: Any = np.float32) -> None:
     """In a form where that can be, else in the one that is chosen."""
     rng = np.random.default_rng(0)
     shapes: Any = (
@@ -123,8 +123,8 @@ def check(geo: Geometry, form: str = "") -> None:
         (geo.kernels, geo.channels // geo.groups, *geo.kernel),
         (geo.samples, geo.kernels, *geo.out),
     )
-    x, w, g = (rng.standard_normal(shape, np.float32) for shape in shapes)
-    g_x, g_w, out = (guarded(np.full(shape, np.nan, np.float32)) for shape in shapes)
+    x, w, g = (rng.standard_normal(shape, dtype) for shape in shapes)
+    g_x, g_w, out = (guarded(np.full(shape, np.nan, dtype)) for shape in shapes)
     for write, possible, *operands, result in (
         (convolve, convolve_forms, x, w, out), (input_gradient, input_forms, g, w, g_x),
         (filter_gradient, filter_forms, x, g, g_w),
@@ -134,7 +134,7 @@ def check(geo: Geometry, form: str = "") -> None:
         writer.run()
         assert is_guarded(result)
     for computed, wanted in zip((out, g_x, g_w), expected(geo, x, w, g), strict=True):
-        np.testing.assert_allclose(computed, wanted, rtol=0, atol=ERROR * max(1.0, abs(wanted).max()))
+        np.testing.assert_allclose(computed, wanted, rtol=0, atol=ERROR[dtype] * max(1.0, abs(wanted).max()))
 
 
 SMALL = st.integers(1, 3)
@@ -168,6 +168,7 @@ def test_convolutions(
     geo = geometry(samples, channels, image, kernels, kernel, strides, pads, dilations, groups)
     if min(geo.out) >= 1:
         check(geo)
+        check(geo, dtype=np.float64)
 
 
 @settings(max_examples=60, deadline=None)
@@ -221,6 +222,7 @@ def test_the_columns_of_samples_together(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unfolding, "MOST_BYTES", most)
         check(geo, "together")
+        check(geo, "together", np.float64)
 
 
 @settings(max_examples=25, deadline=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,43 +15,53 @@ from workbench.runtime.words.codes import DECLINED, DONE
 
 SMALL = st.integers(1, 9)
 WIDTHS = st.sampled_from([1, 3, 15, 16, 17, 64, 100])
+REALS = st.sampled_from([np.float32, np.float64])
+ERROR: dict[Any, float] = {np.float32: 1e-6, np.float64: 1e-15}
 
 
 @settings(max_examples=40, deadline=None)
-@given(outer=SMALL, height=SMALL, count=SMALL, width=WIDTHS, padding=st.integers(-1, 3), seed=SEEDS)
-def test_rows_of_tables(outer: int, height: int, count: int, width: int, padding: int, seed: int) -> None:
-    table, ids = numbers(seed, outer, height, width), np.random.default_rng(seed).integers(0, height, count)
-    out = np.full((outer, count, width), 7, np.float32)
-    sizes = outer, height, count, width, padding
-    assert run_row("take_rows", table, ids, out, *sizes) == DONE
+@given(outer=SMALL, height=SMALL, count=SMALL, width=WIDTHS, padding=st.integers(-1, 3), dtype=REALS, seed=SEEDS)
+def test_rows_of_tables(
+    outer: int, height: int, count: int, width: int, padding: int, dtype: Any, seed: int
+) -> None:  # fmt: skip
+    table, ids = (
+        numbers(seed, outer, height, width, dtype=dtype),
+        np.random.default_rng(seed).integers(0, height, count),
+    )
+    out = np.full((outer, count, width), 7, dtype)
+    words = width * (out.itemsize // 4)
+    assert run_row("take_rows", table, ids, out, outer, height, count, words, padding) == DONE
     is_padding = (ids == padding)[:, None]
     np.testing.assert_array_equal(out, np.where(is_padding, 0, table[:, ids]))
 
-    x, result = numbers(seed + 1, outer, count, width), np.full(table.shape, 7, np.float32)
-    assert run_row("add_rows", x, ids, result, *sizes) == DONE
+    x, result = numbers(seed + 1, outer, count, width, dtype=dtype), np.full(table.shape, 7, dtype)
+    assert run_row("add_rows", x, ids, result, outer, height, count, width, padding) == DONE
     expected = np.zeros(table.shape)
     for o in range(outer):
         np.add.at(expected[o], ids, np.where(is_padding, 0, x[o]))
-    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(result, expected, rtol=ERROR[dtype], atol=2 * ERROR[dtype])
 
 
 @settings(max_examples=40, deadline=None)
-@given(outer=SMALL, classes=SMALL, inner=SMALL, seed=SEEDS)
-def test_elements_of_labels(outer: int, classes: int, inner: int, seed: int) -> None:
-    x, label = numbers(seed, outer, classes, inner), np.random.default_rng(seed).integers(0, classes, (outer, inner))
+@given(outer=SMALL, classes=SMALL, inner=SMALL, dtype=REALS, seed=SEEDS)
+def test_elements_of_labels(outer: int, classes: int, inner: int, dtype: Any, seed: int) -> None:
+    x, label = (
+        numbers(seed, outer, classes, inner, dtype=dtype),
+        np.random.default_rng(seed).integers(0, classes, (outer, inner)),
+    )
     label.flat[seed % label.size] = ignored = -7
     sizes = outer, classes, inner, ignored
-    picked = np.full((outer, inner), 7, np.float32)
+    picked = np.full((outer, inner), 7, dtype)
     assert run_row("pick_label", x, label, picked, *sizes) == DONE
     expected = np.take_along_axis(x, label[:, None].clip(0), 1)[:, 0]
     np.testing.assert_array_equal(picked, np.where(label == ignored, 0, expected))
 
-    placed = np.full(x.shape, 7, np.float32)
+    placed = np.full(x.shape, 7, dtype)
     assert run_row("place_label", picked, label, placed, *sizes) == DONE
     here = np.arange(classes)[:, None] == label[:, None]
     np.testing.assert_array_equal(placed, np.where(here, picked[:, None], 0))
 
-    count = np.zeros(1, np.float32)
+    count = np.zeros(1, dtype)
     assert run_row("count_labels", label, count, label.size, ignored) == DONE
     assert count[0] == max((label != ignored).sum(), 1)
 
@@ -73,20 +85,23 @@ def test_numbers_out_of_range_are_declined_before_anything_is_written(bad: int) 
     assert (out == 7).all()
 
 
-def test_integers_as_floats() -> None:
-    x, out = np.array([0, -1, 2**24 + 1, 2**62 + 1, -(2**63)]), np.zeros(5, np.float32)
-    assert run_row("floats_of", x, out, 5) == DONE
-    np.testing.assert_array_equal(out, x.astype(np.float32))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_integers_as_floats(dtype: Any) -> None:
+    x, out = np.array([0, -1, 2**24 + 1, 2**53 + 1, 2**62 + 1, -(2**63)]), np.zeros(6, dtype)
+    assert run_row("floats_of", x, out, 6) == DONE
+    np.testing.assert_array_equal(out, x.astype(dtype))
 
 
 LEVELS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -3.5, np.nan, np.inf, -np.inf])  # few: equal ones are what is hard
 
 
 @settings(max_examples=80, deadline=None)
-@given(rows=st.lists(st.lists(LEVELS, min_size=6, max_size=6), min_size=1, max_size=5), k=st.integers(1, 6))
-def test_the_best_of_rows(rows: list[list[float]], k: int) -> None:
-    x = np.array(rows, np.float32)
-    out, places = np.full((len(x), k), 7, np.float32), np.full((len(x), k), -1)
+@given(
+    rows=st.lists(st.lists(LEVELS, min_size=6, max_size=6), min_size=1, max_size=5), k=st.integers(1, 6), dtype=REALS
+)
+def test_the_best_of_rows(rows: list[list[float]], k: int, dtype: Any) -> None:
+    x = np.array(rows, dtype)
+    out, places = np.full((len(x), k), 7, dtype), np.full((len(x), k), -1)
     assert run_row("best_of_rows", x, out, places, *x.shape, k) == DONE
     keys = np.where(np.isnan(x), np.inf, x)
     order = np.lexsort((np.broadcast_to(np.arange(6), x.shape), -keys, ~np.isnan(x)))[:, :k]

@@ -15,6 +15,8 @@ from workbench.runtime.words.codes import DECLINED, DONE
 
 SMALL = st.integers(1, 6)
 DTYPES = st.sampled_from([np.float32, np.int32, np.int64, np.float64])
+REALS = st.sampled_from([np.float32, np.float64])
+ERROR: dict[Any, float] = {np.float32: 1e-5, np.float64: 1e-14}
 
 
 def entries(seed: int, dtype: Any, *shape: int) -> np.ndarray:
@@ -27,8 +29,10 @@ def unit(dtype: Any) -> int:
 
 
 @settings(max_examples=60, deadline=None)
-@given(outer=SMALL, height=SMALL, count=SMALL, inner=SMALL, dtype=DTYPES, seed=SEEDS)
-def test_one_index_per_entry(outer: int, height: int, count: int, inner: int, dtype: Any, seed: int) -> None:
+@given(outer=SMALL, height=SMALL, count=SMALL, inner=SMALL, dtype=DTYPES, real=REALS, seed=SEEDS)
+def test_one_index_per_entry(
+    outer: int, height: int, count: int, inner: int, dtype: Any, real: Any, seed: int
+) -> None:  # fmt: skip
     x, index = entries(seed, dtype, outer, height, inner), _index(seed, height, outer, count, inner)
     sizes = outer, height, count, inner
     out = np.zeros((outer, count, inner), dtype)
@@ -44,13 +48,14 @@ def test_one_index_per_entry(outer: int, height: int, count: int, inner: int, dt
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(alone, alone_expected)
 
-    more, total = numbers(seed + 2, outer, count, inner), numbers(seed, outer, height, inner).copy()
+    more = numbers(seed + 2, outer, count, inner, dtype=real)
+    total = numbers(seed, outer, height, inner, dtype=real).copy()
     exact, alone = np.stack([total.astype(np.float64), np.zeros(total.shape)]), total.copy()
     assert run_row("add_along", more, index, total, *sizes, 0) == DONE
     assert run_row("add_along", more, index, alone, *sizes, 1) == DONE
     for at in np.ndindex(*index.shape):
         exact[:, at[0], index[at], at[2]] += more[at]
-    np.testing.assert_allclose([total, alone], exact, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose([total, alone], exact, rtol=ERROR[real], atol=ERROR[real])
 
 
 def _index(seed: int, height: int, *shape: int) -> np.ndarray:
@@ -58,8 +63,11 @@ def _index(seed: int, height: int, *shape: int) -> np.ndarray:
 
 
 @settings(max_examples=60, deadline=None)
-@given(outer=SMALL, height=SMALL, count=SMALL, width=st.sampled_from([1, 2, 15, 16, 64]), dtype=DTYPES, seed=SEEDS)
-def test_rows(outer: int, height: int, count: int, width: int, dtype: Any, seed: int) -> None:
+@given(
+    outer=SMALL, height=SMALL, count=SMALL, width=st.sampled_from([1, 2, 15, 16, 64]), dtype=DTYPES, real=REALS,
+    seed=SEEDS,
+)  # fmt: skip
+def test_rows(outer: int, height: int, count: int, width: int, dtype: Any, real: Any, seed: int) -> None:
     out, ids = entries(seed, dtype, outer, height, width), _index(seed, height, count)
     values, expected = entries(seed + 1, dtype, outer, count, width), out.copy()
     sizes = outer, height, count, width * unit(dtype)
@@ -71,12 +79,13 @@ def test_rows(outer: int, height: int, count: int, width: int, dtype: Any, seed:
     expected[:, ids] = 0
     np.testing.assert_array_equal(out, expected)
 
-    total, more = numbers(seed, outer, height, width).copy(), numbers(seed + 1, outer, count, width)
+    total = numbers(seed, outer, height, width, dtype=real).copy()
+    more = numbers(seed + 1, outer, count, width, dtype=real)
     exact = total.astype(np.float64)
     assert run_row("add_rows_at", more, ids, total, outer, height, count, width) == DONE
     for i, number in enumerate(ids):
         exact[:, number] += more[:, i]
-    np.testing.assert_allclose(total, exact, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, exact, rtol=ERROR[real], atol=ERROR[real])
 
 
 @settings(max_examples=40, deadline=None)
@@ -110,15 +119,20 @@ def test_a_number_that_names_nothing_is_declined(bad: int) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(rows=SMALL, width=st.integers(1, 70), inner=SMALL, kept=st.integers(1, 70), descending=st.booleans(), seed=SEEDS)
-def test_rows_in_order(rows: int, width: int, inner: int, kept: int, descending: bool, seed: int) -> None:
+@given(
+    rows=SMALL, width=st.integers(1, 70), inner=SMALL, kept=st.integers(1, 70), descending=st.booleans(), dtype=REALS,
+    seed=SEEDS,
+)  # fmt: skip
+def test_rows_in_order(
+    rows: int, width: int, inner: int, kept: int, descending: bool, dtype: Any, seed: int
+) -> None:  # fmt: skip
     """Along the middle one of three dimensions."""
     rng = np.random.default_rng(seed)
-    x = rng.integers(-4, 4, (rows, width, inner)).astype(np.float32)  # many are equal
+    x = (1 + rng.integers(-4, 4, (rows, width, inner)) * np.finfo(dtype).eps).astype(dtype)  # many are equal
     x[rng.random(x.shape) < 0.1] = np.nan
     x[rng.random(x.shape) < 0.1] = -0.0
     kept = min(kept, width)
-    out, indices = np.zeros((rows, kept, inner), np.float32), np.zeros((rows, kept, inner), np.int64)
+    out, indices = np.zeros((rows, kept, inner), dtype), np.zeros((rows, kept, inner), np.int64)
     spare = np.zeros((2, width), np.int64)
     assert run_row("sort_rows", x, out, indices, spare, rows, width, inner, kept, int(descending)) == DONE
     if descending:

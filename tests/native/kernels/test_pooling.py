@@ -64,13 +64,13 @@ def cases(draw: Any) -> tuple[np.ndarray, dict[str, Any]]:
     """Images with ties or without, and windows; maxima also of images with numbers that are none."""
     image = draw(st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 40), st.integers(1, 40)))
     attrs, rng = draw(windows()), np.random.default_rng(draw(st.integers(0, 9)))
-    x = rng.standard_normal(image, np.float32)
+    x = rng.standard_normal(image)
     if draw(st.booleans()):
         x = np.round(2 * x)
     if attrs["pooling_type"] == "max":
         share = draw(st.sampled_from([0.0, 0.03, 0.5]))
         x = np.where(rng.random(image) < share, rng.choice([np.nan, -np.inf, np.inf], image), x)
-    return x.astype(np.float32), attrs
+    return x.astype(draw(st.sampled_from([np.float32, np.float64]))), attrs
 
 
 def forward(x: np.ndarray, attrs: dict[str, Any]) -> np.ndarray | None:
@@ -82,11 +82,16 @@ def forward(x: np.ndarray, attrs: dict[str, Any]) -> np.ndarray | None:
     return pooled if pooled.size else None
 
 
-def error_of(windows_of: np.ndarray, attrs: dict[str, Any], image: tuple[int, ...], out: tuple[int, ...]) -> Any:
+UNIT = {4: 2.0**-24, 8: 2.0**-52}  # by the bytes of a number; that of float64 is the reference's, too
+
+
+def error_of(
+    windows_of: np.ndarray, attrs: dict[str, Any], image: tuple[int, ...], out: tuple[int, ...], item: int
+) -> Any:
     """How far an average may be off: sums of columns are summed, then multiplied by a rounded factor."""
     sliding = not attrs["adaptive"] and not attrs["global_pooling"]
     terms = sum(attrs["ksize"]) if sliding else sum(image[2:]) + sum(out[2:])
-    return (terms + 2) * 2.0**-24 * windows_of
+    return (terms + 2) * UNIT[item] * windows_of
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -98,7 +103,7 @@ def test_pooling_and_its_gradient(case: tuple[np.ndarray, dict[str, Any]], strip
     wanted = forward(x, attrs)
     if wanted is None:
         return
-    g = np.random.default_rng(1).standard_normal(wanted.shape, np.float32)
+    g = np.random.default_rng(1).standard_normal(wanted.shape).astype(x.dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooling, "_STRIP_BYTES", strip)
         out = run(pool2d, attrs, np.full_like(wanted, np.nan), x)
@@ -106,13 +111,16 @@ def test_pooling_and_its_gradient(case: tuple[np.ndarray, dict[str, Any]], strip
     if attrs["pooling_type"] == "max":
         np.testing.assert_array_equal(out, wanted)
         same_bins = attrs["adaptive"] and any(o > i for o, i in zip(out.shape, x.shape, strict=True))
-        error = 1e-5 if same_bins else 0.0  # several bins are one pixel: NumPy adds these in another order
+        error = (
+            {4: 1e-5, 8: 1e-14}[x.itemsize] if same_bins else 0.0
+        )  # several bins are one pixel: NumPy adds these in another order
         np.testing.assert_allclose(gradient, SPREAD.forward(np, x, g, **attrs), rtol=error, atol=error)
         return
     exact, spread = x.astype(float), g.astype(float)
-    error = error_of(POOL.forward(np, abs(exact), **attrs), attrs, x.shape, out.shape)
+    sizes = x.shape, out.shape, x.itemsize
+    error = error_of(POOL.forward(np, abs(exact), **attrs), attrs, *sizes)
     assert (abs(out - POOL.forward(np, exact, **attrs)) <= error).all()
-    error = error_of(SPREAD.forward(np, exact, abs(spread), **attrs), attrs, x.shape, out.shape)
+    error = error_of(SPREAD.forward(np, exact, abs(spread), **attrs), attrs, *sizes)
     assert (abs(gradient - SPREAD.forward(np, exact, spread, **attrs)) <= error).all()
 
 

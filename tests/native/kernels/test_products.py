@@ -19,12 +19,14 @@ TERMS = st.one_of(SIZES, st.sampled_from([DEPTH, DEPTH + 1, 2 * DEPTH + 3]))
 GUARD = np.float32(-7.25)
 
 
-def placed(rows: int, cols: int, flipped: bool, shift: int, gap: int, seed: int = 0) -> np.ndarray:
-    """A matrix of random numbers `shift` floats behind a cache line, its lines `gap` floats apart."""
+def placed(
+    rows: int, cols: int, flipped: bool, shift: int, gap: int, seed: int = 0, dtype: Any = np.float32
+) -> np.ndarray:
+    """A matrix of random numbers `shift` numbers behind a cache line, its lines `gap` numbers apart."""
     lines, length = (cols, rows) if flipped else (rows, cols)
     pitch = length + gap
-    raw = np.full(lines * pitch + 64, GUARD, np.float32)
-    start = -raw.__array_interface__["data"][0] // 4 % 16 + shift
+    raw = np.full(lines * pitch + 64, GUARD, dtype)
+    start = -raw.__array_interface__["data"][0] // raw.itemsize % 16 + shift
     matrix = raw[start : start + lines * pitch].reshape(lines, pitch)[:, :length]
     matrix[...] = np.random.default_rng(seed).standard_normal(matrix.shape)
     return matrix.T if flipped else matrix
@@ -111,28 +113,36 @@ def test_infinities_and_nan_stay_where_they_are() -> None:
     assert (np.isfinite(c) == clean).all()
 
 
-@pytest.mark.parametrize("kernel", ["product", "gemm_batch"])
-def test_batches(kernel: str) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "dtype"), [("product", np.float32), ("gemm_batch", np.float32), ("gemm_batch", np.float64)]
+)
+def test_batches(kernel: str, dtype: Any) -> None:
     """[B, H, s, d] seen in [B, s, H, d], the right side the same for all H."""
     rng = np.random.default_rng(0)
-    a = rng.standard_normal((3, 20, 2, 8), np.float32).transpose(0, 2, 1, 3)
-    b = rng.standard_normal((3, 1, 8, 17), np.float32)
-    c = np.full((3, 2, 20, 17), np.nan, np.float32)
+    a = rng.standard_normal((3, 20, 2, 8), dtype).transpose(0, 2, 1, 3)
+    b = rng.standard_normal((3, 1, 8, 17), dtype)
+    c = np.full((3, 2, 20, 17), np.nan, dtype)
     loops = 3, a.strides[0], b.strides[0], c.strides[0], 2, a.strides[1], 0, c.strides[1]
     if kernel == "product":
         strides = a, *a.strides[2:], b, *b.strides[2:], c, c.strides[2]
         status = run_row(kernel, *strides, 20, 17, 8, 0, None, None, *loops)
     else:
-        target = gemm_address(4)
-        status = run_row(kernel, a, 111, a.strides[2] // 4, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
+        item = c.itemsize
+        target = gemm_address(item)
+        status = run_row(kernel, a, 111, a.strides[2] // item, b, 111, 17, c, 17, 20, 17, 8, 0, target, *loops)
     assert status == DONE
-    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=1e-5, atol=1e-5)
+    error = 1e-5 if dtype is np.float32 else 1e-14
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float), rtol=error, atol=error)
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows=SIZES, cols=SIZES, shifts=st.tuples(*[st.integers(0, 15)] * 2), gap=st.sampled_from([0, 1, 16]))
-def test_a_transpose_moves_every_element(rows: int, cols: int, shifts: Any, gap: int) -> None:
-    source, out = placed(rows, cols, False, shifts[0], gap), placed(cols, rows, False, shifts[1], gap)
+@given(
+    rows=SIZES, cols=SIZES, shifts=st.tuples(*[st.integers(0, 15)] * 2), gap=st.sampled_from([0, 1, 16]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)  # fmt: skip
+def test_a_transpose_moves_every_element(rows: int, cols: int, shifts: Any, gap: int, dtype: Any) -> None:
+    source = placed(rows, cols, False, shifts[0], gap, dtype=dtype)
+    out = placed(cols, rows, False, shifts[1], gap, dtype=dtype)
     memory, before = surroundings(out)
     loops = 1, 0, 0, 1, 0, 0, 1, 0, 0
     assert run_row("transpose", source, source.strides[0], out, out.strides[0], rows, cols, *loops) == DONE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from workbench.runtime.words.stream import BITS, CHUNK
 
 WORDS = st.one_of(st.integers(0, 5), st.integers(0, 2**64 - 1))
 STREAMS = st.builds(RandomStream, WORDS, WORDS, WORDS, WORDS, WORDS)
+REALS = st.sampled_from([np.float32, np.float64])
 COUNTS = st.one_of(st.integers(1, 40), st.sampled_from([CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 3]))
 
 
@@ -23,11 +26,11 @@ def memory(stream: RandomStream) -> tuple[np.ndarray, np.ndarray]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(stream=STREAMS, count=COUNTS, shift=st.integers(0, 3))
-def test_uniform(stream: RandomStream, count: int, shift: int) -> None:
-    out = np.full(count + shift + 1, 7, np.float32)
+@given(stream=STREAMS, count=COUNTS, shift=st.integers(0, 3), dtype=REALS)
+def test_uniform(stream: RandomStream, count: int, shift: int, dtype: Any) -> None:
+    out = np.full(count + shift + 1, 7, dtype)
     assert run_row("draw_uniform", *memory(stream), out[shift:], count) == DONE
-    np.testing.assert_array_equal(out[shift:-1], stream.uniform(np, (count,), np.float32))
+    np.testing.assert_array_equal(out[shift:-1], stream.uniform(np, (count,), dtype))
     assert out[-1] == 7
 
 
@@ -57,9 +60,9 @@ def test_integers(stream: RandomStream, count: int, low: int, span: int) -> None
 
 
 @settings(max_examples=60, deadline=None)
-@given(stream=STREAMS, count=COUNTS)
-def test_chances(stream: RandomStream, count: int) -> None:
-    x, out = np.random.default_rng(count).random(count).astype(np.float32), np.full(count + 1, 7, np.float32)
+@given(stream=STREAMS, count=COUNTS, dtype=REALS)
+def test_chances(stream: RandomStream, count: int, dtype: Any) -> None:
+    x, out = np.random.default_rng(count).random(count).astype(dtype), np.full(count + 1, 7, dtype)
     x[:: 1 + count % 5] = (1.0, 0.0, np.nan)[count % 3]
     assert run_row("draw_chances", *memory(stream), x, out, count) == DONE
     np.testing.assert_array_equal(out[:-1], stream.uniform(np, (count,), np.float64) < x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,10 +20,10 @@ SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 255, 1024, 10
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def numbers(seed: int, *shape: int) -> np.ndarray:
+def numbers(seed: int, *shape: int, dtype: Any = np.float32) -> np.ndarray:
     """Of both signs, at an address that is no multiple of a cache line."""
     count = int(np.prod(shape))
-    values = np.random.default_rng(seed).standard_normal(count + 3).astype(np.float32)
+    values = np.random.default_rng(seed).standard_normal(count + 3).astype(dtype)
     return values[seed % 4 :][:count].reshape(shape)
 
 

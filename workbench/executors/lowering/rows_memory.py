@@ -15,25 +15,26 @@ from workbench.framework.values.rows import Rows
 from workbench.runtime.arena import ALIGN, Arena
 
 _WORD = np.dtype(np.int64)
-_FLOAT = np.dtype(np.float32)
 
 
 class RowsMemory:
     """Rows of a table and their numbers, in memory of their own.
 
     Args:
-        most: how many rows there may be. shape: of the table.
+        most: how many rows there may be. shape, dtype: of the table.
         numbered: the same rows with other values: how many there are, and their numbers, are kept there.
 
     Attributes:
-        numbers: int64 `[most]`. values: float32 `[most, ...]`. counted: in one word, how many of them there are.
+        numbers: int64 `[most]`. values: `[most, ...]` of the dtype. counted: in one word, how many of them there are.
     """
 
-    def __init__(self, most: int, shape: Sequence[int], numbered: RowsMemory | None = None) -> None:
+    def __init__(
+        self, most: int, shape: Sequence[int], dtype: np.dtype[Any], numbered: RowsMemory | None = None
+    ) -> None:
         self.most, self.shape = most, tuple(shape)
         behind = 0 if numbered is not None else ALIGN + -(-most * _WORD.itemsize // ALIGN) * ALIGN
-        self.arena = Arena(behind + most * self.width * _FLOAT.itemsize)
-        self.values = self.arena.array(behind, (most, *self.shape[1:]), _FLOAT)
+        self.arena = Arena(behind + most * self.width * dtype.itemsize)
+        self.values = self.arena.array(behind, (most, *self.shape[1:]), dtype)
         self.counted: np.ndarray = self.arena.array(0, (1,), _WORD) if numbered is None else numbered.counted
         self.numbers: np.ndarray = self.arena.array(ALIGN, (most,), _WORD) if numbered is None else numbered.numbers
 
@@ -59,7 +60,7 @@ class RowsMemory:
             ExecutionError: there is no room for them. InvalidArgument: a row lies outside the table.
         """
         count = len(rows.rows)
-        if count > self.most or rows.shape != self.shape or rows.dtype != _FLOAT:
+        if count > self.most or rows.shape != self.shape or rows.dtype != self.values.dtype:
             raise ExecutionError(f"a sparse gradient of {self.shape}, at most {self.most} rows, became {rows}")
         rows.require_inside()
         self.numbers[:count], self.values[:count], self.counted[0] = rows.rows, rows.values, count
@@ -86,11 +87,13 @@ class RowsCell(Cell):
     def promise(self) -> None:
         """Kernels are going to make it."""
 
-    def room_for(self, most: int, shape: Sequence[int], numbered: RowsMemory | None = None) -> RowsMemory:
+    def room_for(
+        self, most: int, shape: Sequence[int], dtype: np.dtype[Any], numbered: RowsMemory | None = None
+    ) -> RowsMemory:
         """Memory for so many rows, see `RowsMemory`; the same as before, for who lowers the same rows once more."""
         memory = self.memory
         if memory is None or (memory.most, memory.shape) != (most, tuple(shape)):
-            memory = self.memory = RowsMemory(most, shape, numbered)
+            memory = self.memory = RowsMemory(most, shape, dtype, numbered)
         return memory
 
     @property
@@ -122,5 +125,7 @@ class OpenRowsCell(RowsCell):
     def promise(self) -> None:
         self._is_promised = True
 
-    def room_for(self, most: int, shape: Sequence[int], numbered: RowsMemory | None = None) -> RowsMemory:
+    def room_for(
+        self, most: int, shape: Sequence[int], dtype: np.dtype[Any], numbered: RowsMemory | None = None
+    ) -> RowsMemory:
         raise Unsettled("how many rows a sparse gradient has has to be known")

@@ -11,6 +11,9 @@ An argument that is not annotated is a whole number, one that is `REAL` a number
 dimensions are expressions of the arguments: sizes of what lies one after the other, the first dimension outermost, or
 pairs (size, stride in bytes). Expressions may use constants that the kernel's file knows, and functions of
 `runtime.words`: these are called where rows are written, without the kernel's file and its compiler.
+
+A kernel with arguments that are `Reals` is compiled twice from the same body, for float32 and for float64. A row names
+it as it is written; which of the two it is follows from the arrays it is given (`footprint.kernel_for`).
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ import ast
 import builtins
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from workbench.runtime.footprint import FLOAT, WORD
-from workbench.runtime.kernels.intrinsics import BYTES, FLOATS, INT, INTS, INTS32, REAL, ROW
+from workbench.runtime.footprint import DOUBLE, FLOAT, WORD
+from workbench.runtime.kernels.intrinsics import BYTES, DOUBLES, FLOATS, INT, INTS, INTS32, REAL, ROW
 
 Size = int | str
 Dim = Size | tuple[Size, Size]  # with a stride in bytes, or without
@@ -41,6 +44,7 @@ class PointerArgument:
         own: it is memory for temporaries: rows that run at the same time need their own, and blocks do not move in it.
         optional: it may be None.
         moved: what lies there is only moved, in words of four bytes: it may be of any dtype of 4 or 8 bytes.
+        is_real: there is a kernel for float32, which this is, and one for float64.
     """
 
     type: Any
@@ -51,6 +55,11 @@ class PointerArgument:
     own: bool = False
     optional: bool = False
     moved: bool = False
+    is_real: bool = False
+
+    def of(self, item: int) -> PointerArgument:
+        """The same in the kernel for numbers of so many bytes."""
+        return replace(self, type=_REALS[item], item=item) if self.is_real else self
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -91,13 +100,19 @@ class PointerArgument:
 
 
 _MOVED = ("float32", "float64", "int32", "int64")
-_DTYPES = {FLOATS: ("float32",), INTS: ("int64",), INTS32: ("int32",), BYTES: ("bool", "uint8")}
+_REALS = {FLOAT: FLOATS, DOUBLE: DOUBLES}
+_DTYPES = {FLOATS: ("float32",), DOUBLES: ("float64",), INTS: ("int64",), INTS32: ("int32",), BYTES: ("bool", "uint8")}
 _DTYPES_OF_BYTES = {1: ("bool", "uint8"), FLOAT: ("float32",), WORD: ("float64",)}  # of addresses
 
 
 def Floats(*dims: Dim, **options: Any) -> PointerArgument:
     """A pointer to float32."""
     return PointerArgument(FLOATS, FLOAT, dims, **options)
+
+
+def Reals(*dims: Dim, **options: Any) -> PointerArgument:
+    """A pointer to float32, or to float64; expressions call the bytes of a number `item`."""
+    return PointerArgument(FLOATS, FLOAT, dims, is_real=True, **options)
 
 
 def Ints(*dims: Dim, **options: Any) -> PointerArgument:
@@ -145,19 +160,27 @@ class Along:
     least: int = 0
 
 
-def types_of(body: Callable[..., Any]) -> tuple[Any, ...]:
+def items_of(body: Callable[..., Any]) -> tuple[int, ...]:
+    """The bytes of numbers that a body is compiled for: of float32 and of float64, or of float32 alone."""
+    given = annotations(body, FLOAT).values()
+    return (FLOAT, DOUBLE) if any(isinstance(kind, PointerArgument) and kind.is_real for kind in given) else (FLOAT,)
+
+
+def types_of(body: Callable[..., Any], item: int) -> tuple[Any, ...]:
     """The types of numba that a body is compiled for."""
-    return tuple(_type(kind) for kind in annotations(body).values())
+    return tuple(_type(kind) for kind in annotations(body, item).values())
 
 
-def annotations(body: Callable[..., Any]) -> dict[str, Any]:
-    """By parameter."""
-    given = inspect.get_annotations(body, eval_str=True)
-    return {name: given.get(name, INT) for name in inspect.signature(body).parameters}
+def annotations(body: Callable[..., Any], item: int) -> dict[str, Any]:
+    """By parameter, in the kernel for numbers of so many bytes."""
+    written = inspect.get_annotations(body, eval_str=True)
+    given = {name: written.get(name, INT) for name in inspect.signature(body).parameters}
+    return {name: kind.of(item) if isinstance(kind, PointerArgument) else kind for name, kind in given.items()}
 
 
 def declaration(
     body: Callable[..., Any],
+    item: int,
     words: Sequence[ModuleType] = (),
     divides: Iterable[str | Along] = (),
     requires: str = "",
@@ -165,13 +188,15 @@ def declaration(
     """What `Footprint` reads: plain values that an image keeps.
 
     Args:
+        item: bytes of a number of what is `Reals`.
         words: modules whose numbers and functions expressions use; they may use those of the body's file as well.
         requires: calls that raise `OutOfBounds` where a row is not to be written.
     """
-    arguments = annotations(body)
+    arguments = annotations(body, item)
     if any(isinstance(kind, Words) for kind in arguments.values()):
         return {"parameters": (), "words": place_of(next(iter(arguments.values())).touched)}
     known = body.__globals__ | {name: value for module in reversed(words) for name, value in vars(module).items()}
+    known["item"] = item
     parameters = tuple(arguments)
     pointers = {name: kind for name, kind in arguments.items() if isinstance(kind, PointerArgument)}
     at = parameters.index
@@ -182,6 +207,7 @@ def declaration(
         "own": [at(name) for name, pointer in pointers.items() if pointer.own],
         "optional": [at(name) for name, pointer in pointers.items() if pointer.optional],
         "moved": [at(name) for name, pointer in pointers.items() if pointer.moved],
+        "reals": [at(name) for name, pointer in pointers.items() if pointer.is_real],
         "dtypes": [[at(name), pointer.dtypes] for name, pointer in pointers.items()],
         "divides": [
             _division(one if isinstance(one, Along) else Along(one), pointers, parameters, known) for one in divides
@@ -236,4 +262,4 @@ def _product(item: int, dims: Iterable[Dim]) -> str:
     return " * ".join([str(item), *(f"({dim})" for dim in dims)])
 
 
-__all__ = ["INT", "REAL", "Address", "Along", "Bytes", "Floats", "Ints", "Ints32", "Words", "declaration", "types_of"]
+__all__ = ["INT", "REAL", "Address", "Along", "Bytes", "Floats", "Ints", "Ints32", "Reals", "Words", "declaration"]

@@ -83,6 +83,29 @@ def address_of(context: Any, pointer: Any) -> Any:
 
 
 @intrinsic
+def behind(context: Any, pointer: Any, count: Any) -> Any:
+    """A pointer to what lies so many elements further on."""
+    return pointer(pointer, INT), lambda c, b, s, args: b.gep(args[0], [args[1]])
+
+
+@intrinsic
+def bytes_behind(context: Any, pointer: Any, distance: Any) -> Any:
+    """The same for a distance in bytes."""
+
+    def generate(c: Any, b: Any, s: Any, args: Any) -> Any:
+        there = b.gep(b.bitcast(args[0], _BYTE_POINTER), [args[1]])
+        return b.bitcast(there, args[0].type)
+
+    return pointer(pointer, INT), generate
+
+
+@intrinsic
+def item_of(context: Any, pointer: Any) -> Any:
+    """The bytes of an element."""
+    return INT(pointer), lambda c, b, s, args: _I64(pointer.dtype.bitwidth // 8)
+
+
+@intrinsic
 def copy_bytes(context: Any, out: Any, source: Any, count: Any) -> Any:
     """`count` bytes that do not overlap."""
 
@@ -229,29 +252,18 @@ def clock(context: Any, target: Any, buffer: Any) -> Any:
 
 
 @intrinsic
-def sgemm(
+def gemm(
     context: Any, target: Any, flip_a: Any, flip_b: Any, m: Any, n: Any, k: Any, alpha: Any,
     a: Any, lda: Any, b: Any, ldb: Any, beta: Any, c: Any, ldc: Any,
 ) -> Any:  # fmt: skip
-    """`C = alpha * op(A) op(B) + beta * C`, row-major, by the address of a `cblas_sgemm` with 64-bit sizes.
+    """`C = alpha * op(A) op(B) + beta * C`, row-major, by the address of a `cblas_sgemm` or `cblas_dgemm`.
 
+    target: that of the numbers that `c` points to, with 64-bit sizes.
     flip_a, flip_b: 111 as it is, 112 transposed.
     """
-    return _gemm(REAL, _F32)
-
-
-@intrinsic
-def dgemm(
-    context: Any, target: Any, flip_a: Any, flip_b: Any, m: Any, n: Any, k: Any, alpha: Any,
-    a: Any, lda: Any, b: Any, ldb: Any, beta: Any, c: Any, ldc: Any,
-) -> Any:  # fmt: skip
-    """The same of float64, by the address of a `cblas_dgemm`."""
-    return _gemm(types.float64, ir.DoubleType())
-
-
-def _gemm(real: Any, element: Any) -> Any:
-    """A call of a product by its address, with factors of some type."""
-    signature = types.void(INT, INT, INT, INT, INT, INT, real, INT, INT, INT, INT, real, INT, INT)
+    real = c.dtype
+    element = ir.DoubleType() if real == types.float64 else _F32
+    signature = types.void(INT, INT, INT, INT, INT, INT, real, c, INT, c, INT, real, c, INT)
 
     def generate(cx: Any, bd: Any, s: Any, args: Any) -> Any:
         p = _BYTE_POINTER
@@ -259,7 +271,7 @@ def _gemm(real: Any, element: Any) -> Any:
         target, fa, fb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = args
         function = bd.inttoptr(target, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
         flags = [_I32(101), bd.trunc(fa, _I32), bd.trunc(fb, _I32)]
-        a, b, c = (bd.inttoptr(x, p) for x in (a, b, c))
+        a, b, c = (bd.bitcast(x, p) for x in (a, b, c))
         bd.call(function, [*flags, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc])
         return cx.get_dummy_value()
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from workbench.runtime.kernels.arguments import Along, declaration, types_of
+from workbench.runtime.footprint import kernel_of
+from workbench.runtime.kernels.arguments import Along, declaration, items_of, types_of
 
 
 class Kernel(NamedTuple):
@@ -26,7 +27,7 @@ Declaration = Callable[[Callable[..., Any]], Callable[..., Any]]
 def kernel(
     words: ModuleType | Sequence[ModuleType] = (), divides: Iterable[str | Along] = (), requires: str = ""
 ) -> Declaration:
-    """Declare what a row can name, under the function's name.
+    """Declare what a row can name, under the function's name; for float64 too if it has arguments that are `Reals`.
 
     Its arguments, which are the words of the row in order, are annotated: see `kernels.arguments`. The body returns a
     status of `native.words`, DONE if it did its work.
@@ -41,23 +42,25 @@ def kernel(
     modules = (words,) if isinstance(words, ModuleType) else tuple(words)
 
     def note(body: Callable[..., Any]) -> Callable[..., Any]:
-        return _into(KERNELS, Kernel(body, types_of(body), declaration(body, modules, divides, requires)))
+        for item in items_of(body):
+            declared = declaration(body, item, modules, divides, requires)
+            _into(KERNELS, kernel_of(body.__name__, item), Kernel(body, types_of(body, item), declared))
+        return body
 
     return note
 
 
 def inner_kernel(*types: Any) -> Declaration:
     """Declare what only other kernels write rows of, with addresses that those have got: nobody looks at them."""
-    return lambda body: _into(KERNELS, Kernel(body, types, None))
+    return lambda body: _into(KERNELS, body.__name__, Kernel(body, types, None))
 
 
 def entry(*types: Any) -> Declaration:
     """Declare what Python calls with these arguments; it returns an int64."""
-    return lambda body: _into(ENTRIES, Kernel(body, types, None))
+    return lambda body: _into(ENTRIES, body.__name__, Kernel(body, types, None))
 
 
-def _into(table: dict[str, Kernel], declared: Kernel) -> Callable[..., Any]:
-    name = declared.body.__name__
+def _into(table: dict[str, Kernel], name: str, declared: Kernel) -> Callable[..., Any]:
     if name in KERNELS or name in ENTRIES:
         raise ValueError(f"two kernels are named {name!r}")
     table[name] = declared

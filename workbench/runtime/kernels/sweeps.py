@@ -1,4 +1,4 @@
-"""Passes over arrays of float32: a body on vectors, whose results are stored, or folded to sums and extremes.
+"""Passes over float32 or float64: a body on vectors, whose results are stored, or folded to sums and extremes.
 
 Arrays may be each other. The lanes of vectors are folded in a fixed tree, so results depend on the length alone.
 """
@@ -16,9 +16,21 @@ from numba.extending import intrinsic
 
 from workbench.runtime.kernels import functions
 from workbench.runtime.kernels.intrinsics import REAL
-from workbench.runtime.kernels.vectors import I32, I64, INTEGERS, VECTOR, WIDTH, Vectors, loop
+from workbench.runtime.kernels.vectors import (
+    I32,
+    I64,
+    INTEGERS,
+    WIDTH,
+    Arithmetic,
+    Vectors,
+    as_address,
+    is_of_doubles,
+    loop,
+    vectors_of,
+)
 
 Vector = Any  # a value of LLVM
+Addresses = Sequence[Any]
 
 
 class Fold(NamedTuple):
@@ -42,33 +54,39 @@ def sweep(body: Callable[..., Any], *folds: Fold, together: int = 1) -> Any:
         together: vectors one round of the loop works on, each folded by itself.
 
     Returns:
-        a function of tuples of addresses, of addresses and of float32; what was folded is its result.
+        a function of tuples of pointers, of pointers and of numbers; what was folded is its result. Addresses in
+        place of pointers are of float32.
     """
 
     @intrinsic
     def run(context: Any, outs: Any, ins: Any, numbers: Any, count: Any) -> Any:
+        real = types.float64 if is_of_doubles((*outs.types, *ins.types)) else REAL
+
         def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-            sweeping = _Sweep(builder, body, folds, signature, args)
+            packed = zip(args, (outs, ins, numbers), strict=False)
+            to, of, told = (cgutils.unpack_tuple(builder, values, len(kind)) for values, kind in packed)
+            to, of = ([as_address(builder, x) for x in places] for places in (to, of))
+            told = [cx.cast(builder, x, kind, real) for x, kind in zip(told, numbers.types, strict=True)]
+            sweeping = _Sweep(vectors_of(builder, (*outs.types, *ins.types)), body, folds, to, of, told)
             return sweeping.result(cx, sweeping.row(args[3], together))
 
-        return _result_type(folds)(outs, ins, numbers, count), generate
+        return _result_type(folds, real)(outs, ins, numbers, count), generate
 
     return run
 
 
-def _result_type(folds: Sequence[Fold]) -> Any:
-    return {0: types.void, 1: REAL}.get(len(folds), types.UniTuple(REAL, len(folds)))
+def _result_type(folds: Sequence[Fold], real: Any) -> Any:
+    return {0: types.void, 1: real}.get(len(folds), types.UniTuple(real, len(folds)))
 
 
 class _Sweep:
     """Builds the instructions of one pass."""
 
     def __init__(
-        self, builder: Any, body: Callable[..., Any], folds: Sequence[Fold], signature: Any, args: Sequence[Any]
-    ) -> None:
-        self.builder, self.body, self.folds, self.v = builder, body, folds, Vectors(builder)
-        tuples = zip(args[:3], signature.args[:3], strict=True)
-        self.outs, self.ins, numbers = (cgutils.unpack_tuple(builder, a, len(kind)) for a, kind in tuples)
+        self, v: Arithmetic, body: Callable[..., Any], folds: Sequence[Fold], outs: Addresses, ins: Addresses,
+        numbers: Sequence[Any],
+    ) -> None:  # fmt: skip
+        self.v, self.builder, self.body, self.folds, self.outs, self.ins = v, v.builder, body, folds, outs, ins
         self.numbers = [self.v.splat(number) for number in numbers]
         self.starts = [self.v.number(fold.start) for fold in folds]
 
@@ -105,7 +123,7 @@ class _Sweep:
 
     def _vector(self, number: Any, held: Sequence[Any], mask: Any = None) -> list[Any]:
         """One vector by its number: stores, and what is held with what it adds."""
-        v, offset = self.v, self.builder.mul(number, I64(4 * WIDTH))
+        v, offset = self.v, self.builder.mul(number, I64(self.v.item * WIDTH))
         loaded = [v.load(self.builder.add(a, offset), mask) for a in self.ins]
         results = self.body(v, *loaded, *self.numbers)
         results = [v.number(x) for x in (results if isinstance(results, tuple) else (results,))]
@@ -124,7 +142,7 @@ class _Sweep:
             inside = self.builder.block
         phis = []
         for old, new in zip(held, results, strict=True):
-            phi = self.builder.phi(VECTOR)
+            phi = self.builder.phi(old.type)
             phi.add_incoming(old, before)
             phi.add_incoming(new, inside)
             phis.append(phi)

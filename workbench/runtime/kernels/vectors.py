@@ -1,12 +1,13 @@
-"""Functions of sixteen float32 at once, written in LLVM's own terms: what vector code is made of."""
+"""Functions of sixteen numbers at once, written in LLVM's own terms: what vector code is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 WIDTH = 16
@@ -177,6 +178,24 @@ class Vectors(Arithmetic):
     """Float32."""
 
 
+def is_of_doubles(kinds: Iterable[Any]) -> bool:
+    """Whether a pointer to float64 is among numba's types of what code works on, else this is float32.
+
+    Addresses, which are whole numbers, are of float32.
+    """
+    return any(isinstance(kind, types.CPointer) and kind.dtype == types.float64 for kind in kinds)
+
+
+def vectors_of(builder: Any, kinds: Iterable[Any]) -> Arithmetic:
+    """Vectors of the numbers that pointers of these types point to, see `is_of_doubles`."""
+    return Doubles(builder) if is_of_doubles(kinds) else Vectors(builder)
+
+
+def as_address(builder: Any, x: Any) -> Any:
+    """A pointer as an address; what is no pointer as it is."""
+    return builder.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
+
+
 def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., Sequence[Any]]) -> list[Any]:
     """`for i in range(count): carried = body(i, *carried)`; what is carried at the end."""
     before = builder.block
@@ -201,20 +220,20 @@ def loop(builder: Any, count: Any, carried: Sequence[Any], body: Callable[..., S
     return values
 
 
-def map_vectors(builder: Any, body: Callable[..., Any], out: Any, operands: Sequence[Any], count: Any) -> None:
-    """`out[i] = body(operands[i]...)` for `count` floats, by sixteens, the last of them masked."""
-    v = Vectors(builder)
+def map_vectors(v: Arithmetic, body: Callable[..., Any], out: Any, operands: Sequence[Any], count: Any) -> None:
+    """`out[i] = body(operands[i]...)` for `count` numbers, by sixteens, the last of them masked."""
+    builder = v.builder
     whole = builder.sdiv(count, I64(WIDTH))
 
     def step(i: Any) -> Sequence[Any]:
-        offset = builder.mul(i, I64(4 * WIDTH))
+        offset = builder.mul(i, I64(v.item * WIDTH))
         v.store(body(v, *[v.load(builder.add(o, offset)) for o in operands]), builder.add(out, offset))
         return ()
 
     loop(builder, whole, (), step)
     rest = builder.srem(count, I64(WIDTH))
     with builder.if_then(builder.icmp_signed(">", rest, I64(0)), likely=False):
-        mask, offset = v.first_lanes(rest), builder.mul(whole, I64(4 * WIDTH))
+        mask, offset = v.first_lanes(rest), builder.mul(whole, I64(v.item * WIDTH))
         result = body(v, *[v.load(builder.add(o, offset), mask) for o in operands])
         v.store(result, builder.add(out, offset), mask)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from workbench.runtime.footprint import OutOfBounds, footprint_of
+from workbench.runtime.footprint import OutOfBounds, footprint_of, kernel_for
 from workbench.runtime.native.image import Kernels
 from workbench.runtime.words.codes import ROW_LENGTH
 
@@ -91,12 +91,13 @@ class Tape:
         what the kernel declares to touch (`runtime.footprint`) has to lie inside.
 
         Args:
+            kernel: of one that is compiled for float32 and for float64 the arrays tell which it is.
             arguments: pointers and numbers in the order the kernel declares them.
 
         Raises:
             OutOfBounds: the kernel would touch what lies outside. TypeError: an address that comes from nowhere.
         """
-        words = list(arguments)
+        words, kernel = list(arguments), kernel_for(kernel, arguments)
         for index, first, end in footprint_of(kernel).touched(*arguments):
             words[index] = pointed(kernel, index, arguments[index], first, end)
         self.checked_row(kernel, words)

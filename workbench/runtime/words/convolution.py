@@ -43,30 +43,71 @@ SIZES, PIXELS_OF, UNFOLDED, START, END_ROW = range(2, 7)
 ROW_WORDS = 13
 
 
-# What kernels touch; sizes are those of a table. All in bytes.
+# What kernels touch; sizes are those of a table. First in numbers
 
-LANES = 16  # floats of a register
-REGISTER = FLOAT * LANES
+LANES = 16  # of a register
+REGISTER = FLOAT * LANES  # bytes
+
+
+def in_sample(size: Any) -> int:
+    """Of a sample that goes in."""
+    return int(size[GROUPS] * size[PLANES] * size[HEIGHT] * size[WIDTH])
+
+
+def in_plane(size: Any) -> int:
+    """Of an output channel of a sample."""
+    return int(size[OUT_HEIGHT] * size[OUT_WIDTH])
+
+
+def in_result(size: Any) -> int:
+    """Of what a sample becomes."""
+    return int(size[GROUPS] * size[KERNELS]) * in_plane(size)
+
+
+def in_filter(size: Any) -> int:
+    """Of the filter."""
+    return int(size[GROUPS] * size[KERNELS] * size[TAPS])
+
+
+def in_images(size: Any, unfolding: int) -> int:
+    """Of the images of a group. Those that are their columns themselves have as many pixels as the output."""
+    if unfolding:
+        return int(size[PLANES] * size[HEIGHT] * size[WIDTH])
+    return int(size[TAPS]) * in_plane(size)
+
+
+def in_columns(size: Any, unfolding: int) -> int:
+    """Of the windows that are unfolded at once."""
+    block = min(int(size[BLOCK]), int(size[OUT_HEIGHT]))
+    return int(size[TAPS] * block * size[OUT_WIDTH]) if unfolding else 0
+
+
+def in_windows_of_plane(size: Any) -> int:
+    """Of the columns of a channel, of all samples."""
+    return int(size[SAMPLES] * size[KERNEL_HEIGHT] * size[KERNEL_WIDTH]) * in_plane(size)
+
+
+# In bytes, of float32
 
 
 def sample_bytes(size: Any) -> int:
     """Of a sample that goes in."""
-    return FLOAT * int(size[GROUPS] * size[PLANES] * size[HEIGHT] * size[WIDTH])
+    return FLOAT * in_sample(size)
 
 
 def plane_bytes(size: Any) -> int:
     """Of an output channel of a sample."""
-    return FLOAT * int(size[OUT_HEIGHT] * size[OUT_WIDTH])
+    return FLOAT * in_plane(size)
 
 
 def result_bytes(size: Any) -> int:
     """Of what a sample becomes."""
-    return int(size[GROUPS] * size[KERNELS]) * plane_bytes(size)
+    return FLOAT * in_result(size)
 
 
 def filter_bytes(size: Any) -> int:
     """Of the filter."""
-    return FLOAT * int(size[GROUPS] * size[KERNELS] * size[TAPS])
+    return FLOAT * in_filter(size)
 
 
 def strided_filter_bytes(size: Any, weights: Any) -> int:
@@ -142,24 +183,6 @@ def filter_sums_bytes(size: Any, lanes: int) -> int:
     """Sixteen numbers for every one of a filter's gradient; of every sixteen kernels one where they are the lanes."""
     blocks = -(-int(size[KERNELS]) // lanes)
     return REGISTER * int(size[GROUPS] * blocks * size[KERNEL_WIDTH] * size[LINES])
-
-
-def unfolded_bytes(size: Any, unfolding: int) -> int:
-    """Of the images of a group. Those that are their columns themselves have as many pixels as the output."""
-    if unfolding:
-        return FLOAT * int(size[PLANES] * size[HEIGHT] * size[WIDTH])
-    return int(size[TAPS]) * plane_bytes(size)
-
-
-def columns_bytes(size: Any, unfolding: int) -> int:
-    """Of the windows that are unfolded at once."""
-    block = min(int(size[BLOCK]), int(size[OUT_HEIGHT]))
-    return FLOAT * int(size[TAPS] * block * size[OUT_WIDTH]) if unfolding else 0
-
-
-def windows_of_plane_bytes(size: Any) -> int:
-    """Of the columns of a channel, of all samples."""
-    return int(size[SAMPLES] * size[KERNEL_HEIGHT] * size[KERNEL_WIDTH]) * plane_bytes(size)
 
 
 def _bordered(size: Any) -> int:

@@ -34,7 +34,7 @@ distance in bytes of what is the first lane, and which lanes lie there."""
 
 # What kernels touch
 
-_PIXEL = 64  # bytes of a pixel of sixteen planes
+LANES = 16  # numbers of a pixel of sixteen planes
 
 
 def table_bytes(size: Any) -> int:
@@ -42,13 +42,13 @@ def table_bytes(size: Any) -> int:
     return _Sizes(size).table
 
 
-def strip_bytes(size: Any) -> int:
-    """Of the memory for a strip."""
+def in_strip(size: Any) -> int:
+    """Numbers in the memory for a strip."""
     return _Sizes(size).memory()
 
 
-def gradient_strip_bytes(size: Any) -> int:
-    """Of the memory for a strip of the gradient of maxima."""
+def in_gradient_strip(size: Any) -> int:
+    """Numbers in the memory for a strip of the gradient of maxima."""
     return _Sizes(size).memory_of_gradient()
 
 
@@ -110,7 +110,7 @@ class _Sizes:
             end = min(start + self.strip, self.lines)
             rows = int(self.ends[end - 1] - self.starts[start])
             most = max(most, (rows + 1) * self.width + (end - start) * self.count)
-        return _PIXEL * most
+        return LANES * most
 
     def memory_of_gradient(self) -> int:
         """For rows of a strip of the image and all other rows of their windows, maxima, shares and results."""
@@ -123,4 +123,4 @@ class _Sizes:
                 top, bottom = min(start, int(self.starts[first])), max(end, int(self.ends[stop - 1]))
             rows, having = bottom - top, max(stop - first, 0)
             most = max(most, rows * self.width + (2 * rows + 1 + having) * self.count + (end - start) * self.width)
-        return _PIXEL * most
+        return LANES * most

@@ -26,7 +26,7 @@ from workbench.framework.expr.expr import Expr
 from workbench.framework.expr.lowered import Lowered, lower
 from workbench.framework.rows.kernel import SIZES, all_kernels
 from workbench.framework.values.dtype import as_dtype
-from workbench.runtime.footprint import footprint_of
+from workbench.runtime.footprint import DOUBLE, FLOAT, body_of, footprint_of, kernel_for, kernel_of
 from workbench.runtime.native.tape import pointed, pointer
 from workbench.runtime.row_kernels import ROW_KERNELS
 from workbench.runtime.words.product import FLIPPED
@@ -51,6 +51,7 @@ class KernelWords(NamedTuple):
         Raises:
             OutOfBounds: it would touch what lies outside. Unsuitable: nobody knows what it touches.
         """
+        kernel = kernel_for(kernel, words)
         try:
             footprint = footprint_of(kernel)
         except NotFound as error:
@@ -65,7 +66,7 @@ _MAKERS: dict[str, Maker] = {}
 
 
 def device_kernel(*names: str) -> Callable[[Maker], Maker]:
-    """Note what makes the launches for kernels of these names.
+    """Note what makes the launches for kernels of these names, of float32 and of float64.
 
     Raises:
         ValueError: a name is noted already.
@@ -83,8 +84,10 @@ def device_kernel(*names: str) -> Callable[[Maker], Maker]:
 
 @cache
 def device_kernels() -> frozenset[str]:
-    """The names of all kernels there are on a device."""
-    return frozenset([*_MAKERS, *(kernel.name for kernel in all_kernels())])
+    """The names of all kernels there are on a device; those noted here are made for float64, too."""
+    return frozenset(
+        [*_MAKERS, *(kernel_of(body, DOUBLE) for body in _MAKERS), *(kernel.name for kernel in all_kernels())]
+    )
 
 
 def launches_of(writer: LaunchMaker, given: KernelWords) -> list[Call]:
@@ -95,7 +98,7 @@ def launches_of(writer: LaunchMaker, given: KernelWords) -> list[Call]:
     """
     if given.kernel in ROW_KERNELS:
         return _row_program(writer, given)
-    make = _MAKERS.get(given.kernel)
+    make = _MAKERS.get(body_of(given.kernel)[0])
     if make is None:
         raise Unsuitable
     return make(writer, given)
@@ -161,15 +164,16 @@ def _row_program(writer: LaunchMaker, given: KernelWords) -> list[Call]:
 # Products
 
 
-@device_kernel("gemm_batch", "gemm_batch_of_doubles")
+@device_kernel("gemm_batch")
 def _gemm_batch(writer: LaunchMaker, given: KernelWords) -> list[Call]:
     a, flip_a, lda, b, flip_b, ldb, c, ldc, m, n, k, adds, _, *loops = given.words
-    dtype = "float64" if given.kernel.endswith("doubles") else "float32"
+    _, item = body_of(given.kernel)
+    dtype = "float32" if item == FLOAT else "float64"
     product = Product(
         m, n, k, dtype, transpose_a=flip_a == FLIPPED, transpose_b=flip_b == FLIPPED, lda=lda, ldb=ldb, ldc=ldc,
         accumulate=bool(adds),
     )  # fmt: skip
-    return _products(writer, product, (a, b, c), loops, np.dtype(dtype).itemsize)
+    return _products(writer, product, (a, b, c), loops, item)
 
 
 @device_kernel("product")
@@ -240,7 +244,8 @@ def _copy_rows(writer: LaunchMaker, given: KernelWords) -> list[Call]:
 @device_kernel("transpose")
 def _transpose(writer: LaunchMaker, given: KernelWords) -> list[Call]:
     source, source_pitch, out, out_pitch, rows, cols, *loops = given.words
-    return _moved(writer, source, out, 4, [*_dims(loops), (cols, 4, out_pitch), (rows, source_pitch, 4)])
+    _, item = body_of(given.kernel)
+    return _moved(writer, source, out, item, [*_dims(loops), (cols, item, out_pitch), (rows, source_pitch, item)])
 
 
 @device_kernel("move_entries")

@@ -18,7 +18,7 @@ from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.framework.op.record import Op, TemporaryArray
 from workbench.framework.values.spec import spec_of
-from workbench.runtime.footprint import Footprint, footprint_of
+from workbench.runtime.footprint import Footprint, footprint_of, kernel_for
 
 NARROW = np.dtype(np.int32)
 
@@ -36,7 +36,8 @@ def declared_row(writer: TapeWriter, row: Row) -> None:
     assert record.kernel is not None
     declared = record.kernel(*ins, *_with_temporaries(record, outs, ins, row.node.attrs), **row.node.attrs)
     require(bool(declared))
-    kernel, *words = declared
+    name, *words = declared
+    kernel = kernel_for(name, words)
     require(kernel in writer.tape.kernels.addresses)  # an op that is declared outside the package has none
     _check(record, kernel, words, outs, ins)
     writer.row(kernel, *_arguments(writer, footprint_of(kernel), words, set(map(id, outs))))

@@ -120,7 +120,7 @@ def copy(writer: TapeWriter, source: np.ndarray, out: np.ndarray) -> None:
         _move_entries(writer, source, out)
         return
     require_floating(source, out)
-    strided = strided_copy(source, out) if out.size and out.dtype == FLOAT else None
+    strided = strided_copy(source, out) if out.size and out.dtype in FLOATS else None
     if strided is not None:
         writer.row(*strided)
     else:

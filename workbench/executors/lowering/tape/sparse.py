@@ -17,8 +17,9 @@ from workbench.graph.ssa import Value
 from workbench.ops.index.embedding import NO_PADDING
 from workbench.runtime.words.rows import DIGITS
 
-FLOAT = np.dtype(np.float32)
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))  # that values may have
 WORD = np.dtype(np.int64)
+MOVED = 4  # bytes of what rows are moved in
 
 
 class SparseOperand:
@@ -42,7 +43,7 @@ class SparseOperand:
     def make(self, most: int, numbered: RowsMemory | None = None) -> RowsMemory:
         """Memory for at most so many rows, see `RowsMemory`."""
         cell, before = self.cell, self.cell.memory
-        memory = cell.room_for(most, self.value.spec.shape, numbered)
+        memory = cell.room_for(most, self.value.spec.shape, self.dtype, numbered)
         if memory is not before:
             self._context.held.append((self.value.place, memory.arena))
         return memory
@@ -61,7 +62,10 @@ def memories(operands: Sequence[Any], makes: Sequence[Any] = ()) -> list[RowsMem
     Raises:
         Unsuitable: Python makes one, or nobody has said what shape one has. Unsettled: sizes are open.
     """
-    if not all(isinstance(x, SparseOperand) and x.dtype == FLOAT for x in (*operands, *makes)):
+    if not all(isinstance(x, SparseOperand) for x in (*operands, *makes)):
+        raise Unsuitable
+    dtypes = {x.dtype for x in (*operands, *makes)}
+    if len(dtypes) > 1 or not dtypes.issubset(DTYPES):
         raise Unsuitable
     if any(size < 0 for out in makes for size in out.value.spec.shape):
         raise Unsuitable
@@ -95,7 +99,7 @@ def merge(writer: TapeWriter, rows: RowsMemory, into: RowsMemory | None = None) 
     if into is not None:
         merged = Merged(into.numbers, into.values, into.counted)
     else:
-        values = writer.temporary(rows.values.shape)
+        values = writer.temporary(rows.values.shape, rows.values.dtype)
         merged = Merged(writer.temporary((most,), WORD), values, writer.temporary((1,), WORD))
     writer.row("merge_rows", rows.numbers, rows.values, rows.counted, order, other, tally, *merged, most, rows.width)
     return merged
@@ -125,8 +129,9 @@ def join(writer: TapeWriter, terms: Sequence[SparseOperand], outs: Sequence[Spar
 
 def picked(writer: TapeWriter, table: np.ndarray, rows: RowsMemory, merged: Merged) -> np.ndarray:
     """The rows of a table that have a gradient."""
-    out = writer.temporary(merged.values.shape)
-    writer.row("take_rows", table, merged.numbers, out, 1, rows.height, rows.most, rows.width, NO_PADDING)
+    out = writer.temporary(merged.values.shape, table.dtype)
+    width = rows.width * (table.itemsize // MOVED)
+    writer.row("take_rows", table, merged.numbers, out, 1, rows.height, rows.most, width, NO_PADDING)
     return out
 
 
@@ -149,8 +154,8 @@ def in_two_parts(
     merged = merge(writer, rows)
     some = [None if table is None else picked(writer, table, rows, merged) for table in tables]
     if not touched_only:
-        compute(rows.shape, writer.tape.number(0.0), tables, outs)
-    results = [writer.temporary(merged.values.shape) for _ in outs]
+        compute(rows.shape, writer.tape.number(0.0, rows.values.dtype), tables, outs)
+    results = [writer.temporary(merged.values.shape, out.dtype) for out in outs]
     compute(merged.values.shape, merged.values, some, results)
     for result, out in zip(results, outs, strict=True):
         put(writer, result, rows, merged, out)

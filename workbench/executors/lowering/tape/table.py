@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering import tape
 from workbench.executors.lowering.tape.registry import rule_of, takes_sparse, writes_integers
-from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, computed_in
+from workbench.executors.lowering.tape.rules import FLOATS, computed_in
 from workbench.executors.lowering.tape.vector_code import is_expressible
 from workbench.executors.planning.shapes import is_static
 from workbench.framework.folder import import_all
@@ -44,7 +44,7 @@ def has_kernels_among_trainers(node: Node, specs: Mapping[Value, Spec]) -> bool:
 
 def _is_plain(spec: Spec) -> bool:
     """Whether kernels take it beside sparse gradients."""
-    return -1 not in spec.shape and spec.dtype.numpy in (FLOAT, np.int64)
+    return -1 not in spec.shape and spec.dtype.numpy in (*FLOATS, np.int64)
 
 
 def joins_natively(node: Node) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_ITEM = 4  # bytes of a float32
+_WORD = 4  # bytes of a float32, in which copies are made
 _MOST = 3  # dimensions the kernels loop over
 
 
@@ -19,17 +19,17 @@ class _StridedDim(NamedTuple):
 
 
 def strided_copy(source: np.ndarray, out: np.ndarray) -> tuple[Any, ...] | None:
-    """A kernel and its arguments for `out[...] = source`, float32 of one shape.
+    """A kernel and its arguments for `out[...] = source`, of one shape, both float32 or both float64.
 
     None where it is no task for them: nothing is strided, or nothing lies side by side, or memory is shared.
     """
-    dims = _collapsed(source, out)
-    if len(dims) < 2 or dims[-1].out != _ITEM or np.may_share_memory(source, out):
+    dims, item = _collapsed(source, out), out.itemsize
+    if len(dims) < 2 or dims[-1].out != item or np.may_share_memory(source, out):
         return None
     last, rest = dims[-1], dims[:-1]
-    if last.source == _ITEM:
-        return _row("copy_rows", (source, out, last.size), rest)
-    column = next((d for d in rest if d.source == _ITEM), None)
+    if last.source == item:
+        return _row("copy_rows", (source, out, last.size * (item // _WORD)), rest)
+    column = next((d for d in rest if d.source == item), None)
     if column is None:
         return None
     rest.remove(column)

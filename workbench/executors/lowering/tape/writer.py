@@ -30,7 +30,7 @@ from workbench.framework.expr.lowered import Lowered, Unlowerable
 from workbench.framework.values.spec import ROWS
 from workbench.graph.ssa import Node, Value
 from workbench.runtime.comm.sum_row import SumRow
-from workbench.runtime.footprint import OutOfBounds
+from workbench.runtime.footprint import OutOfBounds, kernel_for
 from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.tape import Tape
 from workbench.runtime.words.window import SLOTS
@@ -213,7 +213,7 @@ class TapeWriter:
         if self._team is None:
             self.tape.row(kernel, *arguments)
         else:
-            self._team.row(self._rows, kernel, arguments)
+            self._team.row(self._rows, kernel_for(kernel, arguments), arguments)
 
     def late_row(self, number: int, kernel: str, *arguments: Any) -> None:
         """A row that makes one result of the current row, all of it: others may do it while this thread goes on.
@@ -226,7 +226,7 @@ class TapeWriter:
         value = row.node.outputs[number]
         own = not self._is_on_stand_ins  # else the row works on temporaries
         if self._team is not None and own and self._team.may_be_late(row, value):
-            self._team.leave(row, value, kernel, arguments)
+            self._team.leave(row, value, kernel_for(kernel, arguments), arguments)
         else:
             self.row(kernel, *arguments)
 
@@ -238,7 +238,7 @@ class TapeWriter:
         """
         self._end_vector()
         if self._team is not None:
-            self._team.independent(self._rows, kernel, rows)
+            self._team.independent(self._rows, kernel_for(kernel, rows[0]), rows)
             return
         for arguments in rows:
             self.tape.row(kernel, *arguments)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.arguments import Address, Ints
-from workbench.runtime.kernels.conv.convolutions import group_bytes
+from typing import Any
+
+from workbench.runtime.footprint import DOUBLE, FLOAT, kernel_of
+from workbench.runtime.kernels.arguments import Ints, Reals
 from workbench.runtime.kernels.conv.tiles import accumulate, clear, move
-from workbench.runtime.kernels.intrinsics import ROW, address_of, call_row, floats, function, ints, sgemm
+from workbench.runtime.kernels.intrinsics import (
+    ROW,
+    address_of,
+    behind,
+    bytes_behind,
+    call_row,
+    doubles,
+    floats,
+    function,
+    gemm,
+    ints,
+)
 from workbench.runtime.kernels.registry import inner_kernel, kernel
 from workbench.runtime.words import convolution as convolution_words
 from workbench.runtime.words.convolution import (
@@ -53,23 +66,21 @@ def unfold_line(x, out, first, end, count, offset, stride):
     """One output row of one tap: zeros where it is outside of the image."""
     clear(out, first)
     if stride == 1:
-        move(x + 4 * (first + offset), out + 4 * first, end - first)
+        move(behind(x, first + offset), behind(out, first), end - first)
     else:
-        source, line = floats(x), floats(out)
         for i in range(first, end):
-            line[i] = source[i * stride + offset]
-    clear(out + 4 * end, count - end)
+            out[i] = x[i * stride + offset]
+    clear(behind(out, end), count - end)
 
 
 @function
-def fold_line(line_address, x, first, end, offset, stride):
+def fold_line(line, x, first, end, offset, stride):
     """Add it to where it came from."""
     if stride == 1:
-        accumulate(line_address + 4 * first, x + 4 * (first + offset), end - first)
+        accumulate(behind(line, first), behind(x, first + offset), end - first)
         return
-    line, out = floats(line_address), floats(x)
     for i in range(first, end):
-        out[i * stride + offset] += line[i]
+        x[i * stride + offset] += line[i]
 
 
 @function
@@ -80,40 +91,53 @@ def column_range(size, j):
     return min(first_inside(offset, size[STRIDE_WIDTH]), end), end, offset
 
 
-@inner_kernel(ROW)
-def unfold(row):
-    """The windows of output rows of a group's planes, as [taps, output rows, output width]."""
-    size, line, count = ints(row[SIZES]), row[UNFOLDED], ints(row[SIZES])[OUT_WIDTH]
-    for p in range(size[PLANES]):
-        for i in range(size[KERNEL_HEIGHT]):
-            for j in range(size[KERNEL_WIDTH]):
-                first, end, offset = column_range(size, j)
-                for h in range(row[START], row[END_ROW]):
-                    at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
-                    if 0 <= at < size[HEIGHT]:
-                        source = row[PIXELS_OF] + 4 * (p * size[HEIGHT] + at) * size[WIDTH]
-                        unfold_line(source, line, first, end, count, offset, size[STRIDE_WIDTH])
-                    else:
-                        clear(line, count)
-                    line += 4 * count
-    return 0
+def _declare_walks(item: int, numbers: Any) -> None:
+    """`unfold` and `fold`.
+
+    Args:
+        item: bytes of a number. numbers: makes a pointer of an address.
+    """
+
+    def unfold(row):
+        """The windows of output rows of a group's planes, as [taps, output rows, output width]."""
+        size, image, line = ints(row[SIZES]), numbers(row[PIXELS_OF]), numbers(row[UNFOLDED])
+        count = size[OUT_WIDTH]
+        for p in range(size[PLANES]):
+            for i in range(size[KERNEL_HEIGHT]):
+                for j in range(size[KERNEL_WIDTH]):
+                    first, end, offset = column_range(size, j)
+                    for h in range(row[START], row[END_ROW]):
+                        at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
+                        if 0 <= at < size[HEIGHT]:
+                            source = behind(image, (p * size[HEIGHT] + at) * size[WIDTH])
+                            unfold_line(source, line, first, end, count, offset, size[STRIDE_WIDTH])
+                        else:
+                            clear(line, count)
+                        line = behind(line, count)
+        return 0
+
+    def fold(row):
+        """Add what `unfold` would have put there to where it comes from."""
+        size, image, line = ints(row[SIZES]), numbers(row[PIXELS_OF]), numbers(row[UNFOLDED])
+        for p in range(size[PLANES]):
+            for i in range(size[KERNEL_HEIGHT]):
+                for j in range(size[KERNEL_WIDTH]):
+                    first, end, offset = column_range(size, j)
+                    for h in range(row[START], row[END_ROW]):
+                        at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
+                        if 0 <= at < size[HEIGHT]:
+                            target = behind(image, (p * size[HEIGHT] + at) * size[WIDTH])
+                            fold_line(line, target, first, end, offset, size[STRIDE_WIDTH])
+                        line = behind(line, size[OUT_WIDTH])
+        return 0
+
+    for walk in (unfold, fold):
+        walk.__name__ = kernel_of(walk.__name__, item)
+        inner_kernel(ROW)(walk)
 
 
-@inner_kernel(ROW)
-def fold(row):
-    """Add what `unfold` would have put there to where it comes from."""
-    size, line = ints(row[SIZES]), row[UNFOLDED]
-    for p in range(size[PLANES]):
-        for i in range(size[KERNEL_HEIGHT]):
-            for j in range(size[KERNEL_WIDTH]):
-                first, end, offset = column_range(size, j)
-                for h in range(row[START], row[END_ROW]):
-                    at = h * size[STRIDE_HEIGHT] + i * size[DILATION_HEIGHT] - size[TOP]
-                    if 0 <= at < size[HEIGHT]:
-                        target = row[PIXELS_OF] + 4 * (p * size[HEIGHT] + at) * size[WIDTH]
-                        fold_line(line, target, first, end, offset, size[STRIDE_WIDTH])
-                    line += 4 * size[OUT_WIDTH]
-    return 0
+_declare_walks(FLOAT, floats)
+_declare_walks(DOUBLE, doubles)
 
 
 @function
@@ -126,17 +150,17 @@ def row_inside(size, i, h):
 @kernel(words=convolution_words, divides=("size[PLANES]",))
 def unfold_samples(
     size: Ints("SIZE_WORDS"),
-    x: Address(
-        ("size[PLANES]", "4 * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
-        ("size[HEIGHT] * size[WIDTH]", 4),
+    x: Reals(
+        ("size[PLANES]", "item * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
+        ("size[HEIGHT] * size[WIDTH]", "item"),
     ),
-    columns: Address("size[PLANES]", "windows_of_plane_bytes(size)", item=1), sample,
+    columns: Reals("size[PLANES]", "in_windows_of_plane(size)"), sample,
 ):  # fmt: skip
     """The windows of planes of all samples, as [taps, samples, output height, output width].
 
     sample: bytes from one to the next. Lines are short: calls for each would take longer than what they move.
     """
-    out, count, stride = floats(columns), size[OUT_WIDTH], size[STRIDE_WIDTH]
+    count, stride = size[OUT_WIDTH], size[STRIDE_WIDTH]
     line = 0
     for p in range(size[PLANES]):
         for i in range(size[KERNEL_HEIGHT]):
@@ -145,14 +169,14 @@ def unfold_samples(
                 for n in range(size[SAMPLES]):
                     for h in range(size[OUT_HEIGHT]):
                         at = row_inside(size, i, h)
-                        source = floats(x + n * sample + 4 * (p * size[HEIGHT] + max(at, 0)) * size[WIDTH])
+                        source = behind(bytes_behind(x, n * sample), (p * size[HEIGHT] + max(at, 0)) * size[WIDTH])
                         begin, stop = (first, end) if at >= 0 else (count, count)
                         for w in range(begin):
-                            out[line + w] = 0
+                            columns[line + w] = 0
                         for w in range(begin, stop):
-                            out[line + w] = source[w * stride + offset]
+                            columns[line + w] = source[w * stride + offset]
                         for w in range(stop, count):
-                            out[line + w] = 0
+                            columns[line + w] = 0
                         line += count
     return 0
 
@@ -160,17 +184,17 @@ def unfold_samples(
 @kernel(words=convolution_words, divides=("size[PLANES]",))
 def fold_samples(
     size: Ints("SIZE_WORDS"),
-    x: Address(
-        ("size[PLANES]", "4 * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
-        ("size[HEIGHT] * size[WIDTH]", 4),
+    x: Reals(
+        ("size[PLANES]", "item * size[HEIGHT] * size[WIDTH]"), ("size[SAMPLES]", "sample"),
+        ("size[HEIGHT] * size[WIDTH]", "item"),
     ),
-    columns: Address("size[PLANES]", "windows_of_plane_bytes(size)", item=1), sample,
+    columns: Reals("size[PLANES]", "in_windows_of_plane(size)"), sample,
 ):  # fmt: skip
     """Add up in images what `unfold_samples` would have put there."""
-    entries, count, stride = floats(columns), size[OUT_WIDTH], size[STRIDE_WIDTH]
+    count, stride = size[OUT_WIDTH], size[STRIDE_WIDTH]
     line = 0
     for n in range(size[SAMPLES]):
-        clear(x + n * sample, size[PLANES] * size[HEIGHT] * size[WIDTH])
+        clear(bytes_behind(x, n * sample), size[PLANES] * size[HEIGHT] * size[WIDTH])
     for p in range(size[PLANES]):
         for i in range(size[KERNEL_HEIGHT]):
             for j in range(size[KERNEL_WIDTH]):
@@ -179,36 +203,42 @@ def fold_samples(
                     for h in range(size[OUT_HEIGHT]):
                         at = row_inside(size, i, h)
                         if at >= 0:
-                            target = floats(x + n * sample + 4 * (p * size[HEIGHT] + at) * size[WIDTH])
+                            target = behind(bytes_behind(x, n * sample), (p * size[HEIGHT] + at) * size[WIDTH])
                             for w in range(first, end):
-                                target[w * stride + offset] += entries[line + w]
+                                target[w * stride + offset] += columns[line + w]
                         line += count
     return 0
 
 
 @function
+def in_group(size):
+    """Numbers of the images of a group."""
+    return size[PLANES] * size[HEIGHT] * size[WIDTH]
+
+
+@function
 def describe_unfolding(size, unfolded, row):
     """What all blocks have in common."""
-    row[SIZES], row[UNFOLDED] = address_of(size), unfolded
+    row[SIZES], row[UNFOLDED] = address_of(size), address_of(unfolded)
 
 
 @function
 def describe_block(size, pixels, row, start):
     """The row of `unfold` and `fold`; returns how many output pixels the block has."""
-    row[PIXELS_OF], row[START], row[END_ROW] = pixels, start, min(start + size[BLOCK], size[OUT_HEIGHT])
+    row[PIXELS_OF], row[START], row[END_ROW] = address_of(pixels), start, min(start + size[BLOCK], size[OUT_HEIGHT])
     return (row[END_ROW] - start) * size[OUT_WIDTH]
 
 
 @kernel(words=convolution_words, divides=("size[SAMPLES]",))
 def convolve_columns(
     size: Ints("SIZE_WORDS"), blas,
-    x: Address(
-        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
-        ("unfolded_bytes(size, unfolding)", 1), item=1,
+    x: Reals(
+        ("size[SAMPLES]", "item * in_sample(size)"), ("size[GROUPS]", "item * (in_sample(size) // size[GROUPS])"),
+        ("in_images(size, unfolding)", "item"),
     ),
-    w: Address("filter_bytes(size)", item=1),
-    out: Address("size[SAMPLES]", "result_bytes(size)", item=1), unfolding,
-    unfolded: Address(extent="columns_bytes(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
+    w: Reals("in_filter(size)"),
+    out: Reals("size[SAMPLES]", "in_result(size)"), unfolding,
+    unfolded: Reals("in_columns(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
 ):  # fmt: skip
     """Any convolution.
 
@@ -218,16 +248,16 @@ def convolve_columns(
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
     describe_unfolding(size, unfolded, row)
     for n in range(size[SAMPLES] * size[GROUPS]):
-        source, filter = x + n * group_bytes(size), w + 4 * (n % size[GROUPS]) * kernels * taps
+        source, filter = behind(x, n * in_group(size)), behind(w, (n % size[GROUPS]) * kernels * taps)
         for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
             count = describe_block(size, source, row, start)
             columns, distance = source, plane
             if unfolding != 0:
                 call_row(unfolding, address_of(row))
-                columns, distance = row[UNFOLDED], count
-            sgemm(
+                columns, distance = unfolded, count
+            gemm(
                 blas, AS_IT_IS, AS_IT_IS, kernels, count, taps, 1.0, filter, taps, columns, distance, 0.0,
-                out + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane,
+                behind(out, n * kernels * plane + start * size[OUT_WIDTH]), plane,
             )  # fmt: skip
     return 0
 
@@ -235,29 +265,29 @@ def convolve_columns(
 @kernel(words=convolution_words)
 def filter_gradient_columns(
     size: Ints("SIZE_WORDS"), blas,
-    x: Address(
-        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
-        ("unfolded_bytes(size, unfolding)", 1), item=1,
+    x: Reals(
+        ("size[SAMPLES]", "item * in_sample(size)"), ("size[GROUPS]", "item * (in_sample(size) // size[GROUPS])"),
+        ("in_images(size, unfolding)", "item"),
     ),
-    g: Address("size[SAMPLES]", "result_bytes(size)", item=1),
-    out: Address("filter_bytes(size)", item=1), unfolding,
-    unfolded: Address(extent="columns_bytes(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
+    g: Reals("size[SAMPLES]", "in_result(size)"),
+    out: Reals("in_filter(size)"), unfolding,
+    unfolded: Reals("in_columns(size, unfolding)", own=True), row: Ints("ROW_WORDS", own=True),
 ):  # fmt: skip
     """The gradient of the filter of any convolution, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
     describe_unfolding(size, unfolded, row)
     clear(out, size[GROUPS] * kernels * taps)
     for n in range(size[SAMPLES] * size[GROUPS]):
-        source, result = x + n * group_bytes(size), out + 4 * (n % size[GROUPS]) * kernels * taps
+        source, result = behind(x, n * in_group(size)), behind(out, (n % size[GROUPS]) * kernels * taps)
         for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
             count = describe_block(size, source, row, start)
             columns, distance = source, plane
             if unfolding != 0:
                 call_row(unfolding, address_of(row))
-                columns, distance = row[UNFOLDED], count
-            sgemm(
+                columns, distance = unfolded, count
+            gemm(
                 blas, AS_IT_IS, FLIPPED, kernels, taps, count, 1.0,
-                g + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane, columns, distance, 1.0, result, taps,
+                behind(g, n * kernels * plane + start * size[OUT_WIDTH]), plane, columns, distance, 1.0, result, taps,
             )  # fmt: skip
     return 0
 
@@ -265,27 +295,27 @@ def filter_gradient_columns(
 @kernel(words=convolution_words, divides=("size[SAMPLES]",))
 def input_gradient_columns(
     size: Ints("SIZE_WORDS"), blas,
-    g: Address("size[SAMPLES]", "result_bytes(size)", item=1),
-    w: Address("filter_bytes(size)", item=1),
-    out: Address(
-        ("size[SAMPLES]", "sample_bytes(size)"), ("size[GROUPS]", "sample_bytes(size) // size[GROUPS]"),
-        ("unfolded_bytes(size, folding)", 1), item=1,
+    g: Reals("size[SAMPLES]", "in_result(size)"),
+    w: Reals("in_filter(size)"),
+    out: Reals(
+        ("size[SAMPLES]", "item * in_sample(size)"), ("size[GROUPS]", "item * (in_sample(size) // size[GROUPS])"),
+        ("in_images(size, folding)", "item"),
     ), folding,
-    unfolded: Address(extent="columns_bytes(size, folding)", own=True), row: Ints("ROW_WORDS", own=True),
+    unfolded: Reals("in_columns(size, folding)", own=True), row: Ints("ROW_WORDS", own=True),
 ):  # fmt: skip
     """The gradient of the input of any convolution. folding: the address of `fold`, else as `convolve_columns`."""
     kernels, taps, plane = size[KERNELS], size[TAPS], size[OUT_HEIGHT] * size[OUT_WIDTH]
     describe_unfolding(size, unfolded, row)
     if folding != 0:
-        clear(out, size[SAMPLES] * size[GROUPS] * group_bytes(size) // 4)
+        clear(out, size[SAMPLES] * size[GROUPS] * in_group(size))
     for n in range(size[SAMPLES] * size[GROUPS]):
-        target, filter = out + n * group_bytes(size), w + 4 * (n % size[GROUPS]) * kernels * taps
+        target, filter = behind(out, n * in_group(size)), behind(w, (n % size[GROUPS]) * kernels * taps)
         for start in range(0, size[OUT_HEIGHT], size[BLOCK]):
             count = describe_block(size, target, row, start)
-            columns, distance = (row[UNFOLDED], count) if folding != 0 else (target, plane)
-            sgemm(
+            columns, distance = (unfolded, count) if folding != 0 else (target, plane)
+            gemm(
                 blas, FLIPPED, AS_IT_IS, taps, count, kernels, 1.0, filter, taps,
-                g + 4 * (n * kernels * plane + start * size[OUT_WIDTH]), plane, 0.0, columns, distance,
+                behind(g, n * kernels * plane + start * size[OUT_WIDTH]), plane, 0.0, columns, distance,
             )  # fmt: skip
             if folding != 0:
                 call_row(folding, address_of(row))

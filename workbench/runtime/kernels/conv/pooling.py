@@ -5,13 +5,14 @@ Sixteen planes are treated at once, a strip of rows after the other; windows of 
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.arguments import Address, Along, Ints
+from workbench.runtime.kernels.arguments import Address, Along, Ints, Reals
 from workbench.runtime.kernels.conv.pairs import max_of_groups, max_of_lines, share_to_groups, share_to_lines
-from workbench.runtime.kernels.conv.tiles import BYTES, clear
+from workbench.runtime.kernels.conv.tiles import clear
 from workbench.runtime.kernels.conv.windows import (
     largest_of_columns,
     largest_of_windows,
     put_back,
+    registers,
     scale,
     share_columns,
     share_rows,
@@ -19,7 +20,7 @@ from workbench.runtime.kernels.conv.windows import (
     totals_of_windows,
     touching,
 )
-from workbench.runtime.kernels.intrinsics import function
+from workbench.runtime.kernels.intrinsics import behind, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import WIDTH as LANES
 from workbench.runtime.words import pooling as pooling_words
@@ -42,24 +43,24 @@ def open_strip(size, x, p, start, memory):
     """
     end = min(start + size[STRIP], size[OUT_HEIGHT])
     first = size[TABLE + start]
-    rows, plane = size[TABLE + size[OUT_HEIGHT] + end - 1] - first, 4 * size[HEIGHT] * size[WIDTH]
-    take(x + p * plane, plane, min(size[PLANES] - p, LANES), first * size[WIDTH], rows * size[WIDTH], memory)
-    line = memory + BYTES * rows * size[WIDTH]
-    return end, first, rows, line, line + BYTES * size[WIDTH]
+    rows, plane = size[TABLE + size[OUT_HEIGHT] + end - 1] - first, size[HEIGHT] * size[WIDTH]
+    take(behind(x, p * plane), plane, min(size[PLANES] - p, LANES), first * size[WIDTH], rows * size[WIDTH], memory)
+    line = registers(memory, rows * size[WIDTH])
+    return end, first, rows, line, registers(line, size[WIDTH])
 
 
 @function
 def close_strip(size, results, p, start, end, out):
     """A strip's results, where they belong."""
-    plane, width = 4 * size[OUT_HEIGHT] * size[OUT_WIDTH], size[OUT_WIDTH]
-    put_back(results, plane, min(size[PLANES] - p, LANES), start * width, (end - start) * width, out + p * plane)
+    plane, width, valid = size[OUT_HEIGHT] * size[OUT_WIDTH], size[OUT_WIDTH], min(size[PLANES] - p, LANES)
+    put_back(results, plane, valid, start * width, (end - start) * width, behind(out, p * plane))
 
 
 @kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
 def max_pool(
-    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
-    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
-    memory: Address("strip_bytes(size)", item=1, own=True),
+    size: Ints(extent="table_bytes(size)"), x: Reals("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    out: Reals("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Reals("in_strip(size)", own=True),
 ):  # fmt: skip
     """Maxima, NaN if there is one."""
     for p in range(0, size[PLANES], LANES):
@@ -72,27 +73,27 @@ def max_pool(
 
 @kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
 def average_pool(
-    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
-    factors: Address("size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
-    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
-    memory: Address("strip_bytes(size)", item=1, own=True),
+    size: Ints(extent="table_bytes(size)"), x: Reals("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    factors: Reals("size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Reals("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Reals("in_strip(size)", own=True),
 ):  # fmt: skip
     """Averages; factors: what sums are multiplied by, per window."""
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
             end, first, _, line, results = open_strip(size, x, p, start, memory)
             totals_of_windows(size, memory, first, start, end, line, results)
-            scale(results, factors + 4 * start * size[OUT_WIDTH], (end - start) * size[OUT_WIDTH])
+            scale(results, behind(factors, start * size[OUT_WIDTH]), (end - start) * size[OUT_WIDTH])
             close_strip(size, results, p, start, end, out)
     return 0
 
 
 @kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
 def average_pool_grad(
-    size: Ints(extent="table_bytes(size)"), g: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
-    factors: Address("size[HEIGHT]", "size[WIDTH]"),
-    out: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
-    memory: Address("strip_bytes(size)", item=1, own=True),
+    size: Ints(extent="table_bytes(size)"), g: Reals("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    factors: Reals("size[HEIGHT]", "size[WIDTH]"),
+    out: Reals("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    memory: Reals("in_strip(size)", own=True),
 ):  # fmt: skip
     """The gradient of averages: of every pixel, the sum of the shares of all windows that have it.
 
@@ -101,7 +102,7 @@ def average_pool_grad(
     for p in range(0, size[PLANES], LANES):
         for start in range(0, size[OUT_HEIGHT], size[STRIP]):
             end, first, rows, line, results = open_strip(size, g, p, start, memory)
-            scale(memory, factors + 4 * first * size[WIDTH], rows * size[WIDTH])
+            scale(memory, behind(factors, first * size[WIDTH]), rows * size[WIDTH])
             totals_of_windows(size, memory, first, start, end, line, results)
             close_strip(size, results, p, start, end, out)
     return 0
@@ -109,10 +110,10 @@ def average_pool_grad(
 
 @kernel(words=pooling_words, divides=(Along("size[PLANES]", unit=LANES),))
 def max_pool_grad(
-    size: Ints(extent="table_bytes(size)"), x: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
-    g: Address("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
-    out: Address("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
-    memory: Address("gradient_strip_bytes(size)", item=1, own=True),
+    size: Ints(extent="table_bytes(size)"), x: Reals("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    g: Reals("size[PLANES]", "size[OUT_HEIGHT]", "size[OUT_WIDTH]"),
+    out: Reals("size[PLANES]", "size[HEIGHT]", "size[WIDTH]"),
+    memory: Reals("in_gradient_strip(size)", own=True),
 ):  # fmt: skip
     """The gradient of a window goes to the first of its largest entries."""
     for p in range(0, size[PLANES], LANES):
@@ -125,25 +126,28 @@ def max_pool_grad(
 def gradient_of_strip(size, x, g, p, start, end, out, memory):
     """The gradient of rows of sixteen planes: first to the maxima of the rows' windows, then within these."""
     valid, width, count = min(size[PLANES] - p, LANES), size[WIDTH], size[OUT_WIDTH]
-    plane, windows = 4 * size[HEIGHT] * width, 4 * size[OUT_HEIGHT] * count
+    plane, windows = size[HEIGHT] * width, size[OUT_HEIGHT] * count
     first, stop, top, bottom = touching(size, start, end)
     rows = bottom - top
-    maxima = memory + BYTES * rows * width
-    shares = maxima + BYTES * rows * count
-    tops = shares + BYTES * rows * count
-    given = tops + BYTES * count
-    results = given + BYTES * (stop - first) * count
-    take(x + p * plane, plane, valid, top * width, rows * width, memory)
-    take(g + p * windows, windows, valid, first * count, (stop - first) * count, given)
+    maxima = registers(memory, rows * width)
+    shares = registers(maxima, rows * count)
+    tops = registers(shares, rows * count)
+    given = registers(tops, count)
+    results = registers(given, (stop - first) * count)
+    take(behind(x, p * plane), plane, valid, top * width, rows * width, memory)
+    take(behind(g, p * windows), windows, valid, first * count, (stop - first) * count, given)
     for r in range(rows):
-        largest_of_columns(size, memory + BYTES * r * width, maxima + BYTES * r * count)
+        largest_of_columns(size, registers(memory, r * width), registers(maxima, r * count))
     clear(shares, LANES * rows * count)
     share_rows(size, maxima, top, given, first, stop, tops, shares)
     clear(results, LANES * (end - start) * width)
     for r in range(start, end):
-        line, at = BYTES * (r - top) * width, BYTES * (r - top) * count
-        share_columns(size, memory + line, maxima + at, shares + at, results + BYTES * (r - start) * width)
-    put_back(results, plane, valid, start * width, (end - start) * width, out + p * plane)
+        line, at = (r - top) * width, (r - top) * count
+        share_columns(
+            size, registers(memory, line), registers(maxima, at), registers(shares, at),
+            registers(results, (r - start) * width),
+        )  # fmt: skip
+    put_back(results, plane, valid, start * width, (end - start) * width, behind(out, p * plane))
 
 
 # Windows of 2 x 2 side by side

@@ -26,7 +26,20 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT
-from workbench.runtime.kernels.vectors import F32, I32, I64, MASK, VECTOR, WIDTH, Vectors, loop, map_vectors
+from workbench.runtime.kernels.vectors import (
+    F32,
+    I32,
+    I64,
+    MASK,
+    VECTOR,
+    WIDTH,
+    Arithmetic,
+    Vectors,
+    as_address,
+    loop,
+    map_vectors,
+    vectors_of,
+)
 from workbench.runtime.words.convolution import (
     AHEAD,
     BACK,
@@ -46,14 +59,19 @@ UNDEFINED = ir.Constant(VECTOR, ir.Undefined)
 
 
 def declare(count: int, body: Callable[..., None]) -> Any:
-    """A function of `count` addresses and numbers, without a result; `body(v, *arguments)` builds it."""
+    """A function of `count` addresses and numbers, without a result; `body(v, *arguments)` builds it.
+
+    In place of addresses it takes pointers; the vectors are of what these point to.
+    """
 
     def emitted(context: Any, *arguments: Any) -> Any:
+        kinds = [kind if isinstance(kind, types.CPointer) else INT for kind in arguments]
+
         def generate(c: Any, builder: Any, signature: Any, args: Any) -> Any:
-            body(Vectors(builder), *args)
+            body(vectors_of(builder, kinds), *[as_address(builder, x) for x in args])
             return c.get_dummy_value()
 
-        return types.void(*[INT] * count), generate
+        return types.void(*kinds), generate
 
     names = ["context", *(f"a{i}" for i in range(count))]
     emitted.__signature__ = Signature([Parameter(n, Parameter.POSITIONAL_OR_KEYWORD) for n in names])  # type: ignore[attr-defined]
@@ -302,18 +320,18 @@ interleave = declare(5, _interleave)
 Room for a multiple of sixteen pixels is written.
 """
 
-move = declare(3, lambda v, source, out, count: map_vectors(v.builder, lambda v, x: x, out, [source], count))
-"""(source, out, count): copy floats."""
+move = declare(3, lambda v, source, out, count: map_vectors(v, lambda v, x: x, out, [source], count))
+"""(source, out, count): copy numbers."""
 
-accumulate = declare(3, lambda v, x, out, count: map_vectors(v.builder, Vectors.add, out, [out, x], count))
-"""(x, out, count): add floats to others."""
+accumulate = declare(3, lambda v, x, out, count: map_vectors(v, Arithmetic.add, out, [out, x], count))
+"""(x, out, count): add numbers to others."""
 
 
-def _clear(v: Vectors, out: Any, count: Any) -> None:
+def _clear(v: Arithmetic, out: Any, count: Any) -> None:
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), ir.IntType(8), I64, ir.IntType(1)])
     function = cgutils.get_or_insert_function(v.builder.module, kind, "llvm.memset.p0.i64")
     place = v.builder.inttoptr(out, ir.IntType(8).as_pointer())
-    v.builder.call(function, [place, ir.IntType(8)(0), v.builder.mul(count, I64(4)), ir.IntType(1)(0)])
+    v.builder.call(function, [place, ir.IntType(8)(0), v.builder.mul(count, I64(v.item)), ir.IntType(1)(0)])
 
 
 clear = declare(2, _clear)

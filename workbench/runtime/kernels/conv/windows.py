@@ -1,7 +1,7 @@
 """Windows of sixteen planes at once: a register holds one pixel of all of them.
 
-Windows overlap, are cut off by the border and differ in size, but they are the same for all planes. Addresses and
-distances are in bytes, counts in registers.
+Windows overlap, are cut off by the border and differ in size, but they are the same for all planes. All distances and
+counts are in registers of sixteen numbers, which are float32 or float64 as the pointers say.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from workbench.runtime.kernels.conv.tiles import BYTES, declare
+from workbench.runtime.kernels.conv.tiles import declare
 from workbench.runtime.kernels.functions import INFINITE, maximum
-from workbench.runtime.kernels.intrinsics import function
-from workbench.runtime.kernels.tensor.transposes import transpose_matrix
-from workbench.runtime.kernels.vectors import F32, I1, I64, MASK, Vectors, loop
+from workbench.runtime.kernels.intrinsics import behind, function, item_of
+from workbench.runtime.kernels.tensor.transposes import turn
+from workbench.runtime.kernels.vectors import I1, I64, MASK, Arithmetic, loop
 from workbench.runtime.kernels.vectors import WIDTH as LANES
 from workbench.runtime.words.pooling import (
     COUNT,
@@ -52,12 +52,13 @@ def _by_length(b: Any, length: Any, written: Callable[[int], None], repeated: Ca
 def _reduction(combine: Callable[..., Any], start: float) -> Any:
     """(x, pitch, length, step, out, count): of windows `step` apart, all registers, `pitch` apart, combined."""
 
-    def body(v: Vectors, x: Any, pitch: Any, length: Any, step: Any, out: Any, count: Any) -> None:
-        b = v.builder
+    def body(v: Arithmetic, x: Any, pitch: Any, length: Any, step: Any, out: Any, count: Any) -> None:
+        b, register = v.builder, I64(v.item * LANES)
+        pitch, step = b.mul(pitch, register), b.mul(step, register)
 
         def all_windows(combined: Callable[[Any], Any]) -> None:
             def window(i: Any) -> Sequence[Any]:
-                v.store(combined(b.add(x, b.mul(i, step))), b.add(out, b.mul(i, I64(BYTES))))
+                v.store(combined(b.add(x, b.mul(i, step))), b.add(out, b.mul(i, register)))
                 return ()
 
             loop(b, count, (), window)
@@ -77,7 +78,7 @@ def _reduction(combine: Callable[..., Any], start: float) -> Any:
     return declare(6, body)
 
 
-_largest, _total = _reduction(maximum, -INFINITE), _reduction(Vectors.add, 0.0)
+_largest, _total = _reduction(maximum, -INFINITE), _reduction(Arithmetic.add, 0.0)
 
 
 @function
@@ -92,12 +93,12 @@ def total(x, pitch, length, step, out, count):
     _total(x, pitch, length, step, out, count)
 
 
-def _scale(v: Vectors, values: Any, factors: Any, count: Any) -> None:
+def _scale(v: Arithmetic, values: Any, factors: Any, count: Any) -> None:
     b = v.builder
 
     def register(i: Any) -> Sequence[Any]:
-        at = b.add(values, b.mul(i, I64(BYTES)))
-        factor = b.load(b.inttoptr(b.add(factors, b.mul(i, I64(4))), F32.as_pointer()))
+        at = b.add(values, b.mul(i, I64(v.item * LANES)))
+        factor = b.load(b.inttoptr(b.add(factors, b.mul(i, I64(v.item))), v.element.as_pointer()))
         v.store(v.multiply(v.load(at), v.splat(factor)), at)
         return ()
 
@@ -109,10 +110,11 @@ scale = declare(3, _scale)
 
 
 def _give_to_first(
-    v: Vectors, x: Any, out: Any, pitch: Any, length: Any, step: Any, tops: Any, g: Any, ahead: Any, count: Any,
+    v: Arithmetic, x: Any, out: Any, pitch: Any, length: Any, step: Any, tops: Any, g: Any, ahead: Any, count: Any,
     of_nan: Any,
 ) -> None:  # fmt: skip
     b = v.builder
+    pitch, step, ahead = (b.mul(distance, I64(v.item * LANES)) for distance in (pitch, step, ahead))
 
     def lanes(condition: Any) -> Any:
         """All lanes or none."""
@@ -178,14 +180,22 @@ def give_to_first(x, out, pitch, length, step, tops, g, ahead, count, of_nan):
 
 @function
 def take(x, plane, valid, first, count, out):
-    """So many pixels of `valid` planes, which are `plane` bytes long, as [pixels, 16]."""
-    transpose_matrix(x + 4 * first, plane, out, BYTES, valid, count)
+    """So many pixels of `valid` planes, which are `plane` numbers long, as [pixels, 16]."""
+    item = item_of(x)
+    turn(behind(x, first), item * plane, out, item * LANES, valid, count)
 
 
 @function
 def put_back(x, plane, valid, first, count, out):
     """The reverse: pixels [pixels, 16] where they belong."""
-    transpose_matrix(x, BYTES, out + 4 * first, plane, count, valid)
+    item = item_of(x)
+    turn(x, item * LANES, behind(out, first), item * plane, count, valid)
+
+
+@function
+def registers(pointer, count):
+    """A pointer so many registers further on."""
+    return behind(pointer, LANES * count)
 
 
 def _over_windows(reduction: Any) -> Any:
@@ -193,9 +203,9 @@ def _over_windows(reduction: Any) -> Any:
     def columns(size, x, out):
         """Of windows of the width, [width, 16] to [out width, 16]."""
         for run in range(runs(size), runs(size) + RUN_WORDS * size[RUNS], RUN_WORDS):
-            left, count = x + BYTES * size[run + LEFT], size[run + COUNT]
-            reduction(left, BYTES, size[run + LENGTH], BYTES * size[run + STEP], out, count)
-            out += BYTES * count
+            left, count = registers(x, size[run + LEFT]), size[run + COUNT]
+            reduction(left, 1, size[run + LENGTH], size[run + STEP], out, count)
+            out = registers(out, count)
 
     @function
     def windows(size, x, first, start, end, line, out):
@@ -203,13 +213,13 @@ def _over_windows(reduction: Any) -> Any:
 
         line: as long as one, for columns.
         """
-        down = BYTES * size[WIDTH]
+        down = size[WIDTH]
         for h in range(start, end):
             top = size[TABLE + h]
             length = size[TABLE + size[OUT_HEIGHT] + h] - top
-            reduction(x + (top - first) * down, down, length, BYTES, line, size[WIDTH])
+            reduction(registers(x, (top - first) * down), down, length, 1, line, size[WIDTH])
             columns(size, line, out)
-            out += BYTES * size[OUT_WIDTH]
+            out = registers(out, size[OUT_WIDTH])
 
     return columns, windows
 
@@ -241,23 +251,23 @@ def share_rows(size, maxima, first, g, start, end, tops, out):
     maxima: of the rows from `first` on, [rows, out width, 16] as the result is; tops: as long as a row of these.
     Windows that begin later come first, as in NumPy, where all that add to a row are their first, second … rows.
     """
-    down, of_nan = BYTES * size[OUT_WIDTH], size[NAN_ROWS]
+    down, of_nan = size[OUT_WIDTH], size[NAN_ROWS]
     for h in range(end - 1, start - 1, -1):
         at, length = (size[TABLE + h] - first) * down, size[TABLE + size[OUT_HEIGHT] + h] - size[TABLE + h]
-        source, target, share = maxima + at, out + at, g + (h - start) * down
-        largest(source, down, length, BYTES, tops, size[OUT_WIDTH])
-        give_to_first(source, target, down, length, BYTES, tops, share, BYTES, size[OUT_WIDTH], of_nan)
+        source, target, share = registers(maxima, at), registers(out, at), registers(g, (h - start) * down)
+        largest(source, down, length, 1, tops, size[OUT_WIDTH])
+        give_to_first(source, target, down, length, 1, tops, share, 1, size[OUT_WIDTH], of_nan)
 
 
 @function
 def share_columns(size, x, maxima, g, out):
     """Gradients of windows of the width, to the first of their largest columns; as `share_rows` otherwise."""
-    at, of_nan = BYTES * size[OUT_WIDTH], size[NAN_COLUMNS]
+    at, of_nan = size[OUT_WIDTH], size[NAN_COLUMNS]
     for run in range(runs(size) + RUN_WORDS * (size[RUNS] - 1), runs(size) - 1, -RUN_WORDS):
-        count, step = size[run + COUNT], BYTES * size[run + STEP]
-        left = BYTES * size[run + LEFT] + (count - 1) * step
-        last = at - BYTES
+        count, step = size[run + COUNT], size[run + STEP]
+        left, last = size[run + LEFT] + (count - 1) * step, at - 1
         give_to_first(
-            x + left, out + left, BYTES, size[run + LENGTH], -step, maxima + last, g + last, -BYTES, count, of_nan
-        )
-        at -= BYTES * count
+            registers(x, left), registers(out, left), 1, size[run + LENGTH], -step, registers(maxima, last),
+            registers(g, last), -1, count, of_nan,
+        )  # fmt: skip
+        at -= count

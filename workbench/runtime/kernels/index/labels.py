@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from workbench.runtime.kernels.arguments import Address, Floats, Ints, Ints32
-from workbench.runtime.kernels.intrinsics import floats, function
+from workbench.runtime.kernels.arguments import Address, Floats, Ints, Ints32, Reals
+from workbench.runtime.kernels.intrinsics import behind, floats, function
 from workbench.runtime.kernels.math.sums import add, fill
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.tensor.transposes import copy_floats
@@ -39,7 +39,7 @@ def take_rows(
         for i in range(count):
             to = out + 4 * width * (o * count + i)
             if ids[i] == padding:
-                fill((to,), (), (F(0),), width)
+                fill((to,), (), (0.0,), width)
             else:
                 copy_floats(table + 4 * width * (o * height + ids[i]), to, width)
     return 0
@@ -47,24 +47,24 @@ def take_rows(
 
 @kernel()
 def add_rows(
-    x: Address("outer", "count", "width"), ids: Ints("count"), out: Address("outer", "max(height, 1)", "width"),
-    outer, height, count, width, padding,
+    x: Reals("outer", "count", "width"), ids: Ints("count"), out: Reals("outer", "max(height, 1)", "width"), outer,
+    height, count, width, padding,
 ):  # fmt: skip
     """out[o, j] = the sum of x[o, i] with ids[i] == j, in the order of i; nothing is added where that is `padding`."""
     if not labels_fit(ids, count, height, 0):
         return DECLINED
-    fill((out,), (), (F(0),), outer * height * width)
+    fill((out,), (), (0.0,), outer * height * width)
     for o in range(outer):
         for i in range(count):
             if ids[i] != padding:
-                to = out + 4 * width * (o * height + ids[i])
-                add((to,), (to, x + 4 * width * (o * count + i)), (), width)
+                to = behind(out, width * (o * height + ids[i]))
+                add((to,), (to, behind(x, width * (o * count + i))), (), width)
     return 0
 
 
 @kernel()
 def pick_label(
-    x: Floats("outer", "classes", "inner"), label: Ints("outer", "inner"), out: Floats("outer", "inner"), outer,
+    x: Reals("outer", "classes", "inner"), label: Ints("outer", "inner"), out: Reals("outer", "inner"), outer,
     classes, inner, ignored,
 ):  # fmt: skip
     """out[o, i] = x[o, label[o, i], i], 0 where ignored."""
@@ -73,25 +73,24 @@ def pick_label(
     for o in range(outer):
         for i in range(inner):
             at = o * inner + i
-            out[at] = x[(o * classes + label[at]) * inner + i] if label[at] != ignored else F(0)
+            out[at] = x[(o * classes + label[at]) * inner + i] if label[at] != ignored else 0.0
     return 0
 
 
 @kernel()
 def place_label(
-    x: Floats("outer", "inner"), label: Ints("outer", "inner"), out: Address("outer", "classes", "inner"), outer,
+    x: Reals("outer", "inner"), label: Ints("outer", "inner"), out: Reals("outer", "classes", "inner"), outer,
     classes, inner, ignored,
 ):  # fmt: skip
     """out[o, label[o, i], i] = x[o, i], all else 0; nothing where ignored."""
     if not labels_fit(label, outer * inner, classes, ignored):
         return DECLINED
-    fill((out,), (), (F(0),), outer * classes * inner)
-    target = floats(out)
+    fill((out,), (), (0.0,), outer * classes * inner)
     for o in range(outer):
         for i in range(inner):
             at = o * inner + i
             if label[at] != ignored:
-                target[(o * classes + label[at]) * inner + i] = x[at]
+                out[(o * classes + label[at]) * inner + i] = x[at]
     return 0
 
 
@@ -100,7 +99,7 @@ def one_hot(label: Ints("count"), out: Address("count", "max(classes, 1)"), coun
     """out[i, label[i]] = 1, all else 0."""
     if not labels_fit(label, count, classes, 0):
         return DECLINED
-    fill((out,), (), (F(0),), count * classes)
+    fill((out,), (), (0.0,), count * classes)
     target = floats(out)
     for i in range(count):
         target[i * classes + label[i]] = F(1)
@@ -108,20 +107,20 @@ def one_hot(label: Ints("count"), out: Address("count", "max(classes, 1)"), coun
 
 
 @kernel()
-def count_labels(label: Ints("count"), out: Floats(1), count, ignored):
+def count_labels(label: Ints("count"), out: Reals(1), count, ignored):
     """out[0] = how many labels are not ignored, at least 1."""
     counted = 0
     for i in range(count):
         counted += label[i] != ignored
-    out[0] = F(max(counted, 1))
+    out[0] = max(counted, 1)
     return 0
 
 
 @kernel()
-def floats_of(x: Ints("count"), out: Floats("count"), count):
+def floats_of(x: Ints("count"), out: Reals("count"), count):
     """out[i] = x[i]."""
     for i in range(count):
-        out[i] = F(x[i])
+        out[i] = x[i]
     return 0
 
 
@@ -133,7 +132,7 @@ def goes_before(a, b):
 
 @kernel()
 def best_of_rows(
-    x: Floats("rows", "width"), out: Floats("rows", "k", begin="min(k - 1, 0)"),
+    x: Reals("rows", "width"), out: Reals("rows", "k", begin="min(k - 1, 0)"),
     indices: Ints("rows", "k", begin="min(k - 1, 0)"), rows, width, k,
 ):  # fmt: skip
     """The k largest of every row in order and where they are, the first of equal ones first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.runtime.kernels.arguments import Floats, Ints
+from workbench.runtime.kernels.arguments import Ints, Reals
 from workbench.runtime.kernels.intrinsics import function
 from workbench.runtime.kernels.registry import kernel
 
@@ -34,7 +34,7 @@ def merge(x, first, step, spare, source, target, begin, middle, end, descending)
 
 @kernel()
 def sort_rows(
-    x: Floats("outer", "width", "inner"), out: Floats("outer", "kept", "inner"),
+    x: Reals("outer", "width", "inner"), out: Reals("outer", "kept", "inner"),
     indices: Ints("outer", "kept", "inner"), spare: Ints(2, "width"), outer, width, inner, kept, descending,
 ):  # fmt: skip
     """The first `kept` entries along the middle dimension in order and where they are, equal ones as they stood.

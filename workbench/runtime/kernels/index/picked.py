@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.runtime.kernels.arguments import Floats, Ints, Ints32
+from workbench.runtime.kernels.arguments import Ints, Ints32, Reals
 from workbench.runtime.kernels.index.labels import labels_fit
 from workbench.runtime.kernels.intrinsics import function
 from workbench.runtime.kernels.registry import kernel
@@ -80,14 +80,14 @@ def put_along(
 
 @kernel()
 def add_along(
-    x: Floats("outer", "count", "inner"), index: Ints("outer", "count", "inner"),
-    out: Floats("outer", "max(height, 1)", "inner"), outer, height, count, inner, clears,
+    x: Reals("outer", "count", "inner"), index: Ints("outer", "count", "inner"),
+    out: Reals("outer", "max(height, 1)", "inner"), outer, height, count, inner, clears,
 ):  # fmt: skip
     """out[o, index[o, j, i], i] += x[o, j, i], in the order of x; to 0 if it `clears`."""
     if not labels_fit(index, outer * count * inner, height, 0):
         return DECLINED
     for n in range(outer * height * inner if clears else 0):
-        out[n] = np.float32(0)
+        out[n] = 0.0
     for o in range(outer):
         for j in range(count):
             for i in range(inner):
@@ -127,7 +127,7 @@ def clear_rows_at(
 
 @kernel()
 def add_rows_at(
-    x: Floats("outer", "count", "width"), ids: Ints("count"), out: Floats("outer", "max(height, 1)", "width"), outer,
+    x: Reals("outer", "count", "width"), ids: Ints("count"), out: Reals("outer", "max(height, 1)", "width"), outer,
     height, count, width,
 ):  # fmt: skip
     """out[o, ids[i]] += x[o, i], in the order of i."""

@@ -13,8 +13,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.arguments import Address, Floats, Ints
-from workbench.runtime.kernels.intrinsics import INT, INTS, floats, function, truths
+from workbench.runtime.footprint import FLOAT
+from workbench.runtime.kernels.arguments import Address, Ints, Reals
+from workbench.runtime.kernels.intrinsics import INT, INTS, behind, function, item_of, truths
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.vectors import I64, loop
 from workbench.runtime.words import stream as stream_words
@@ -87,6 +88,12 @@ def scale(halves, out, count):
 
 
 @function
+def fraction(word):
+    """A word as a float64 in [0, 1)."""
+    return float(word >> 11 & 0x1FFFFFFFFFFFFF) * 2.0**-53
+
+
+@function
 def draw_chunk(stream, words, start, count):
     """The words of numbers `start` … `start + count - 1`."""
     draw_blocks(stream, start // PER_BLOCK, (count + PER_BLOCK - 1) // PER_BLOCK, words)
@@ -107,13 +114,23 @@ def draw_truths(
 
 @kernel(words=stream_words)
 def draw_uniform(
-    stream: Ints("KEY_WORDS"), words: Ints(extent="4 * 8 * -(-min(count, CHUNK) // 8)"), out: Address("count"),
-    count,
+    stream: Ints("KEY_WORDS"), words: Ints(extent="32 * -(-min(count, 4 * CHUNK // item) // (32 // item))"),
+    out: Reals("count"), count,
 ):  # fmt: skip
-    """out[i] = number i of the stream, in [0, 1); `words`: memory for CHUNK numbers."""
-    for start in range(0, count, CHUNK):
-        n = min(CHUNK, count - start)
-        scale(draw_chunk(stream, words, start, n), floats(out + 4 * start), n)
+    """out[i] = number i of the stream, in [0, 1); `words`: memory for CHUNK float32.
+
+    Two float32 are made of a word, and a float64 of one.
+    """
+    if item_of(out) == FLOAT:
+        for start in range(0, count, CHUNK):
+            n = min(CHUNK, count - start)
+            scale(draw_chunk(stream, words, start, n), behind(out, start), n)
+        return 0
+    for start in range(0, count, CHUNK // 2):
+        n = min(CHUNK // 2, count - start)
+        draw_blocks(stream, start // 4, (n + 3) // 4, words)
+        for i in range(n):
+            out[start + i] = fraction(words[i])
     return 0
 
 
@@ -133,14 +150,13 @@ def draw_integers(
 
 @kernel(words=stream_words)
 def draw_chances(
-    stream: Ints("KEY_WORDS"), words: Ints(extent="8 * 4 * -(-min(count, CHUNK // 2) // 4)"), x: Floats("count"),
-    out: Floats("count"), count,
+    stream: Ints("KEY_WORDS"), words: Ints(extent="8 * 4 * -(-min(count, CHUNK // 2) // 4)"), x: Reals("count"),
+    out: Reals("count"), count,
 ):  # fmt: skip
     """out[i] = 1 with probability x[i], else 0; `words`: memory for CHUNK numbers."""
     for start in range(0, count, CHUNK // 2):
         n = min(CHUNK // 2, count - start)
         draw_blocks(stream, start // 4, (n + 3) // 4, words)
         for i in range(n):
-            number = float(words[i] >> 11 & 0x1FFFFFFFFFFFFF) * 2.0**-53
-            out[start + i] = np.float32(number < x[start + i])
+            out[start + i] = 1.0 if fraction(words[i]) < x[start + i] else 0.0
     return 0

@@ -1,4 +1,4 @@
-"""Transposes and copies of strided float32; blocks of 16 x 16 are turned in registers. All strides are in bytes."""
+"""Transposes and copies; blocks of 16 x 16 float32 are turned in registers. All strides are in bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.kernels.arguments import Address, Along, Bytes
-from workbench.runtime.kernels.intrinsics import INT, function
+from workbench.runtime.footprint import FLOAT
+from workbench.runtime.kernels.arguments import Address, Along, Bytes, Reals
+from workbench.runtime.kernels.intrinsics import INT, address_of, bytes_behind, function, item_of
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, map_vectors
+from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, as_address, map_vectors, vectors_of
 
 QUAD = ir.VectorType(ir.FloatType(), 4)
+PER_LINE = 8  # float64 of a cache line
 _LOW, _HIGH = (0, 4, 1, 5), (2, 6, 3, 7)  # of four lanes each of two registers, alternately
 _FIRST, _LAST = (0, 1, 4, 5), (2, 3, 6, 7)
 
@@ -131,31 +133,47 @@ def transpose_matrix(source, source_pitch, out, out_pitch, rows, cols):
                 turn_part(here, source_pitch, there, out_pitch, min(rows - i, 16), min(cols - j, 16))
 
 
+@function
+def turn(source, source_pitch, out, out_pitch, rows, cols):
+    """`transpose_matrix` of what pointers point to."""
+    if item_of(source) == FLOAT:
+        transpose_matrix(address_of(source), source_pitch, address_of(out), out_pitch, rows, cols)
+        return
+    for first in range(0, rows, PER_LINE):
+        for j in range(cols):
+            line = bytes_behind(out, j * out_pitch)
+            for i in range(first, min(first + PER_LINE, rows)):
+                line[i] = bytes_behind(source, i * source_pitch)[j]
+
+
 @intrinsic
 def copy_floats(context: Any, source: Any, out: Any, count: Any) -> Any:
-    """`count` floats; a call of memcpy would cost more than a short row."""
+    """`count` numbers of what pointers point to, float32 at addresses; memcpy would cost more than a short row."""
+    kinds = source, out
 
     def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source, out, count = args
-        map_vectors(builder, lambda v, x: x, out, [source], count)
+        source, out = (as_address(builder, x) for x in args[:2])
+        map_vectors(vectors_of(builder, kinds), lambda v, x: x, out, [source], args[2])
         return cx.get_dummy_value()
 
-    return types.void(INT, INT, INT), generate
+    return types.void(*kinds, INT), generate
 
 
 @kernel(divides=("n0", "n1", "n2", Along("cols", unit=WIDTH), Along("rows", unit=WIDTH)))
 def transpose(
-    source: Address(("rows", "source_pitch"), ("cols", 4), ("n0", "source0"), ("n1", "source1"), ("n2", "source2")),
-    source_pitch, out: Address(("cols", "out_pitch"), ("rows", 4), ("n0", "out0"), ("n1", "out1"), ("n2", "out2")),
+    source: Reals(
+        ("rows", "source_pitch"), ("cols", "item"), ("n0", "source0"), ("n1", "source1"), ("n2", "source2")
+    ),
+    source_pitch, out: Reals(("cols", "out_pitch"), ("rows", "item"), ("n0", "out0"), ("n1", "out1"), ("n2", "out2")),
     out_pitch, rows, cols, n0, source0, out0, n1, source1, out1, n2, source2, out2,
 ):  # fmt: skip
     """Transpose every matrix of a batch of n0 x n1 x n2, whose strides follow the sizes."""
     for i in range(n0):
         for j in range(n1):
             for k in range(n2):
-                here = source + i * source0 + j * source1 + k * source2
-                there = out + i * out0 + j * out1 + k * out2
-                transpose_matrix(here, source_pitch, there, out_pitch, rows, cols)
+                here = bytes_behind(source, i * source0 + j * source1 + k * source2)
+                there = bytes_behind(out, i * out0 + j * out1 + k * out2)
+                turn(here, source_pitch, there, out_pitch, rows, cols)
     return 0
 
 

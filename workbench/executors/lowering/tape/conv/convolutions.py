@@ -32,7 +32,7 @@ from workbench.executors.lowering.tape.conv.layouts import channels_first
 from workbench.executors.lowering.tape.conv.unfolding import block_rows, is_plain
 from workbench.executors.lowering.tape.math.sums import sum_axes
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import operands, require, require_plain
+from workbench.executors.lowering.tape.rules import operands, require, require_dense
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.conv.convolutions.conv import (
@@ -45,6 +45,7 @@ from workbench.ops.conv.convolutions.conv import (
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
 from workbench.ops.conv.windows import SAME, both_pads, extent
+from workbench.runtime.footprint import kernel_of
 from workbench.runtime.words import convolution as words
 
 MOST_BLOCKS, TERMS = 8, 512  # of a filter's gradient; terms in every number of a block, at least
@@ -59,7 +60,7 @@ def conv2d(writer: TapeWriter, row: Row) -> None:
     (out,), (x, w) = operands(writer, row)
     with channels_first(writer, row, reads=[x], writes=[out]) as (x, out):
         geo = _geometry(x.shape, w.shape, out.shape, row.node.attrs)
-        convolve(writer, geo, x, w, out, form_of(geo, WINOGRAD in row.node.attrs))
+        convolve(writer, geo, x, w, out, form_of(geo, WINOGRAD in row.node.attrs, out.itemsize))
 
 
 @native(CONV2D.backward, DEPTHWISE_CONV2D.backward)
@@ -68,9 +69,9 @@ def conv2d_grad(writer: TapeWriter, row: Row) -> None:
     require(g is not None)
     with channels_first(writer, row, reads=[x, g], writes=[g_x]) as (x, g, g_x):
         geo = _geometry(x.shape, w.shape, g.shape, row.node.attrs)
-        require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
+        require_dense(*(a for a in (g_x, g_w, x, w, g) if a is not None))
         if g_x is not None:
-            input_gradient(writer, geo, g, w, g_x, input_form_of(geo, WINOGRAD in row.node.attrs))
+            input_gradient(writer, geo, g, w, g_x, input_form_of(geo, WINOGRAD in row.node.attrs, g.itemsize))
         if g_w is not None:
             filter_gradient(writer, geo, x, g, g_w)
 
@@ -103,7 +104,7 @@ def conv2d_transpose_grad(writer: TapeWriter, row: Row) -> None:
     require(g is not None, row.node.attrs["padding_algorithm"] != SAME)
     with channels_first(writer, row, reads=[x, g], writes=[g_x]) as (x, g, g_x):
         geo = _geometry(g.shape, w.shape, x.shape, row.node.attrs)
-        require_plain(*(a for a in (g_x, g_w, x, w, g) if a is not None))
+        require_dense(*(a for a in (g_x, g_w, x, w, g) if a is not None))
         if g_x is not None:
             convolve(writer, geo, g, w, g_x)
         if g_w is not None:
@@ -129,8 +130,8 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
     Args:
         form: one of `forms.convolve_forms`; if not given, the quickest but Winograd's.
     """
-    require_plain(x, w, out)
-    form = form or form_of(geo)
+    require_dense(x, w, out)
+    form = form or form_of(geo, item=x.itemsize)
     if form == "together":
         together.convolve(writer, geo, x, w, out)
     elif form == "winograd":
@@ -145,8 +146,8 @@ def input_gradient(
     writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarray, out: np.ndarray, form: str = ""
 ) -> None:
     """The gradient of the input: where strides are 1 a convolution of `g` with the filter turned round."""
-    require_plain(g, w, out)
-    form, turned = form or input_form_of(geo), turned_round(geo)
+    require_dense(g, w, out)
+    form, turned = form or input_form_of(geo, item=g.itemsize), turned_round(geo)
     if form == "together":
         together.input_gradient(writer, geo, g, w, out)
     elif turned is None or form == "columns":
@@ -161,8 +162,8 @@ def filter_gradient(
     writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray, form: str = ""
 ) -> None:
     """The gradient of the filter: of blocks of samples, then added up."""
-    require_plain(x, g, out)
-    form, samples = form or filter_form_of(geo), sample_blocks(geo)
+    require_dense(x, g, out)
+    form, samples = form or filter_form_of(geo, x.itemsize), sample_blocks(geo)
     if form == "together":
         together.filter_gradient(writer, geo, x, g, out)
         return
@@ -190,8 +191,8 @@ def filter_gradient(
 def _filter_gradient_by_columns(
     writer: TapeWriter, geo: Geometry, samples: Sequence[slice], x: np.ndarray, g: np.ndarray, out: np.ndarray
 ) -> None:
-    parts = writer.temporary((len(samples), out.size)) if len(samples) > 1 else [out]
-    size, blas, *rest = _columns(writer, "filter_gradient_columns", geo)
+    parts = writer.temporary((len(samples), out.size), out.dtype) if len(samples) > 1 else [out]
+    size, blas, *rest = _columns(writer, "filter_gradient_columns", geo, out.dtype)
     writer.independent(
         "filter_gradient_columns",
         [(_of(writer, size, s), blas, x[s], g[s], part, *rest) for s, part in zip(samples, parts, strict=True)],
@@ -228,18 +229,19 @@ def _add_up(writer: TapeWriter, parts: Any, out: np.ndarray) -> None:
 
 def _by_columns(writer: TapeWriter, kernel: str, geo: Geometry, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Products of matrices; 1 x 1 kernels need no columns."""
-    size, blas, *rest = _columns(writer, kernel, geo)
+    size, blas, *rest = _columns(writer, kernel, geo, out.dtype)
     writer.row(kernel, size, blas, a, b, out, *rest)
 
 
-def _columns(writer: TapeWriter, kernel: str, geo: Geometry) -> tuple[Any, ...]:
+def _columns(writer: TapeWriter, kernel: str, geo: Geometry, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """What such a kernel is told before its arrays, and behind them."""
-    block = block_rows(geo)
+    block = block_rows(geo, dtype.itemsize)
     size, walk, unfolded = writer.tape.keep(sizes_of(geo, BLOCK=block)), 0, None
     if not is_plain(geo):
-        walk = writer.tape.kernels.addresses["fold" if kernel == "input_gradient_columns" else "unfold"]
-        unfolded = writer.temporary((geo.taps, block, geo.out[1]))
-    return size, writer.gemm(4), walk, unfolded, _row(writer)
+        name = "fold" if kernel == "input_gradient_columns" else "unfold"
+        walk = writer.tape.kernels.addresses[kernel_of(name, dtype.itemsize)]
+        unfolded = writer.temporary((geo.taps, block, geo.out[1]), dtype)
+    return size, writer.gemm(dtype.itemsize), walk, unfolded, _row(writer)
 
 
 # Tiles

@@ -8,9 +8,11 @@ from workbench.executors.lowering.tape.conv.convolution_tables import LANES, PIX
 from workbench.executors.lowering.tape.conv.costs import nanoseconds
 from workbench.executors.lowering.tape.conv.winograd import suits_winograd
 from workbench.ops.conv.convolutions.convolve import Geometry
+from workbench.runtime.footprint import FLOAT
 
 MOST_IMAGE = 8 << 20  # bytes of sixteen samples of a group
 MOST_SUMS = 1 << 20  # bytes of parts of a filter's gradient
+PRODUCTS = ("columns", "together")
 COLUMNS = (3, 5)  # of kernels whose gradients have a micro-kernel
 KEPT = 1024  # geometries
 
@@ -18,24 +20,30 @@ Forms = dict[str, float]  # nanoseconds of each
 
 
 @lru_cache(KEPT)
-def form_of(geo: Geometry, by_winograd: bool = False) -> str:
-    """The form of a convolution, which may be Winograd's only if that is allowed: it rounds intermediate sums."""
-    return _quickest(_allowed(convolve_forms(geo), by_winograd))
+def form_of(geo: Geometry, by_winograd: bool = False, item: int = FLOAT) -> str:
+    """The form of a convolution of numbers of so many bytes.
+
+    It may be Winograd's only if that is allowed: it rounds intermediate sums.
+    """
+    return _quickest(_allowed(convolve_forms(geo), by_winograd, item))
 
 
 @lru_cache(KEPT)
-def input_form_of(geo: Geometry, by_winograd: bool = False) -> str:
+def input_form_of(geo: Geometry, by_winograd: bool = False, item: int = FLOAT) -> str:
     """The same of the gradient of the input."""
-    return _quickest(_allowed(input_forms(geo), by_winograd))
+    return _quickest(_allowed(input_forms(geo), by_winograd, item))
 
 
 @lru_cache(KEPT)
-def filter_form_of(geo: Geometry) -> str:
+def filter_form_of(geo: Geometry, item: int = FLOAT) -> str:
     """The same of the gradient of the filter."""
-    return _quickest(filter_forms(geo))
+    return _quickest(_allowed(filter_forms(geo), False, item))
 
 
-def _allowed(forms: Forms, by_winograd: bool) -> Forms:
+def _allowed(forms: Forms, by_winograd: bool, item: int) -> Forms:
+    """Those that may be taken: of float64 there are products alone."""
+    if item != FLOAT:
+        return {form: forms[form] for form in PRODUCTS if form in forms}
     return forms if by_winograd else {form: forms[form] for form in forms if form != "winograd"}
 
 
@@ -78,7 +86,7 @@ def _in_registers(geo: Geometry) -> Forms:
 
 
 def _by_products(geo: Geometry, prefix: str) -> Forms:
-    names = ["columns", "together"] if geo.groups == 1 else ["columns"]
+    names = PRODUCTS if geo.groups == 1 else PRODUCTS[:1]
     return {name: nanoseconds(prefix + name, geo) for name in names}
 
 

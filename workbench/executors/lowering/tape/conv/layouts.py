@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.executors.lowering.tape.rules import FLOAT, copy, require
+from workbench.executors.lowering.tape.rules import FLOATS, copy, require
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.conv.windows import NCHW, as_nchw
@@ -31,7 +31,7 @@ def channels_first(
     if data_format == NCHW:
         yield (*reads, *writes)
         return
-    require(*(a.dtype == FLOAT and a.size > 0 for a in (*reads, *writes) if a is not None))
+    require(*(a.dtype in FLOATS and a.size > 0 for a in (*reads, *writes) if a is not None))
     turned_reads = [None if a is None else as_nchw(a, data_format) for a in reads]
     turned_writes = [None if a is None else as_nchw(a, data_format) for a in writes]
     images = [_planes(writer, a) for a in turned_reads]
@@ -44,7 +44,7 @@ def channels_first(
 def _planes(writer: TapeWriter, turned: np.ndarray | None) -> np.ndarray | None:
     if turned is None or turned.flags.c_contiguous:
         return turned
-    return writer.temporary(turned.shape)
+    return writer.temporary(turned.shape, turned.dtype)
 
 
 def _copy_all(writer: TapeWriter, sources: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.executors.lowering.tape.conv.layouts import channels_first
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOAT, operands, require, require_dense
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.conv.pools.pool import POOL, SPREAD
@@ -24,7 +24,7 @@ _FULL = 4 / 3  # a line by itself if it fills three quarters of its registers
 _NARROWEST = 8  # floats of a line of which three, or parts of them, fill a register
 _MOST_PLANES = 16
 _STRIP_BYTES = 2**18  # what a strip may take up, so that it stays in the second cache
-_PIXEL_BYTES = 4 * LANES
+_LINE = 64  # bytes of a line of a cache
 
 
 @native(POOL)
@@ -35,17 +35,17 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
 
 
 def _pool(writer: TapeWriter, row: Row, x: np.ndarray, out: np.ndarray) -> None:
-    require_plain(x, out)
+    require_dense(x, out)
     windows = _windows(row, x.shape, out.shape)
     planes = x.shape[0] * x.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
-        memory, size = _strips(writer, planes, windows)
-        writer.row("average_pool", size, x, _factors(writer, windows), out, memory)
-    elif _are_pairs(windows):
+        memory, size = _strips(writer, planes, windows, out.dtype)
+        writer.row("average_pool", size, x, _factors(writer, windows, out.dtype), out, memory)
+    elif out.dtype == FLOAT and _are_pairs(windows):
         kernel, *told = _pairs(writer, planes, windows)
         writer.row(kernel, *told, x, out)
     else:
-        memory, size = _strips(writer, planes, windows)
+        memory, size = _strips(writer, planes, windows, out.dtype)
         writer.row("max_pool", size, x, out, memory)
 
 
@@ -59,19 +59,19 @@ def pool2d_grad(writer: TapeWriter, row: Row) -> None:
 
 def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> None:
     """The gradient of the input; averages do not ask for the input itself."""
-    require_plain(g, out)
+    require_dense(g, out)
     windows = _windows(row, out.shape, g.shape)
     planes = out.shape[0] * out.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
-        memory, size = _strips(writer, planes, [w.turned_round() for w in windows])
-        writer.row("average_pool_grad", size, g, _factors(writer, windows), out, memory)
+        memory, size = _strips(writer, planes, [w.turned_round() for w in windows], out.dtype)
+        writer.row("average_pool_grad", size, g, _factors(writer, windows, out.dtype), out, memory)
         return
-    require_plain(x)
-    if _are_pairs(windows):
+    require_dense(x, g)
+    if out.dtype == FLOAT and _are_pairs(windows):
         kernel, *told = _pairs(writer, planes, windows)
         writer.row(f"{kernel}_grad", *told, x, g, out)
     else:
-        memory, size = _gradient_strips(writer, planes, windows)
+        memory, size = _gradient_strips(writer, planes, windows, out.dtype)
         writer.row("max_pool_grad", size, x, g, out, memory)
 
 
@@ -119,26 +119,30 @@ def _windows_of(dims: tuple[int, ...], counts: tuple[int, ...], attrs: dict[str,
     return [sliding(d, c, k, s, p, attrs["exclusive"]) for d, c, k, s, p in sizes]
 
 
-def _factors(writer: TapeWriter, windows: list[WindowAxis]) -> np.ndarray:
+def _factors(writer: TapeWriter, windows: list[WindowAxis], dtype: np.dtype[Any]) -> np.ndarray:
     """What sums are multiplied by, per window."""
-    return writer.tape.keep((1 / np.outer(windows[0].counts, windows[1].counts)).astype(np.float32))
+    return writer.tape.keep((1 / np.outer(windows[0].counts, windows[1].counts)).astype(dtype))
 
 
-def _strips(writer: TapeWriter, planes: int, windows: list[WindowAxis]) -> tuple[Pointer, np.ndarray]:
+def _strips(
+    writer: TapeWriter, planes: int, windows: list[WindowAxis], dtype: np.dtype[Any]
+) -> tuple[Pointer, np.ndarray]:
     """The memory for a strip of output rows of sixteen planes, and the size kernels are told."""
     height, width = windows
     lines = len(height.starts)
-    strip = _strip(lines, height.size * width.size // lines + len(width.starts))
+    strip = _strip(lines, height.size * width.size // lines + len(width.starts), dtype)
     rows = max(int(height.ends[min(h + strip, lines) - 1] - height.starts[h]) for h in range(0, lines, strip))
     pixels = (rows + 1) * width.size + strip * len(width.starts)
-    return _memory(writer, pixels), _size(writer, planes, windows, strip)
+    return _memory(writer, pixels, dtype), _size(writer, planes, windows, strip)
 
 
-def _gradient_strips(writer: TapeWriter, planes: int, windows: list[WindowAxis]) -> tuple[Pointer, np.ndarray]:
+def _gradient_strips(
+    writer: TapeWriter, planes: int, windows: list[WindowAxis], dtype: np.dtype[Any]
+) -> tuple[Pointer, np.ndarray]:
     """The same for a strip of rows of the image."""
     height, width = windows
     count, having = len(width.starts), height.turned_round()
-    strip = _strip(height.size, 2 * width.size + 3 * count)
+    strip = _strip(height.size, 2 * width.size + 3 * count, dtype)
     most = 0
     for start in range(0, height.size, strip):
         end = min(start + strip, height.size)
@@ -147,17 +151,17 @@ def _gradient_strips(writer: TapeWriter, planes: int, windows: list[WindowAxis])
         bottom = max(end, int(height.ends[stop - 1])) if first < stop else end
         rows = bottom - top
         most = max(most, rows * width.size + (2 * rows + 1 + stop - first) * count + (end - start) * width.size)
-    return _memory(writer, most), _size(writer, planes, windows, strip)
+    return _memory(writer, most, dtype), _size(writer, planes, windows, strip)
 
 
-def _strip(lines: int, pixels: int) -> int:
+def _strip(lines: int, pixels: int, dtype: np.dtype[Any]) -> int:
     """How many lines a strip has if each takes up so many pixels."""
-    return min(lines, max(1, _STRIP_BYTES // (_PIXEL_BYTES * pixels)))
+    return min(lines, max(1, _STRIP_BYTES // (LANES * dtype.itemsize * pixels)))
 
 
-def _memory(writer: TapeWriter, pixels: int) -> Pointer:
-    """Memory for so many pixels, none of them in two lines of a cache."""
-    return pointer(writer.temporary((pixels + 1, LANES))).aligned(_PIXEL_BYTES)
+def _memory(writer: TapeWriter, pixels: int, dtype: np.dtype[Any]) -> Pointer:
+    """Memory for so many pixels, each beginning where a line of a cache does."""
+    return pointer(writer.temporary((pixels + 1, LANES), dtype)).aligned(_LINE)
 
 
 def _size(writer: TapeWriter, planes: int, windows: list[WindowAxis], strip: int = 0) -> np.ndarray:

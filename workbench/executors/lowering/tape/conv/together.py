@@ -42,7 +42,7 @@ class _SampleBlock(NamedTuple):
 
 def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     """The convolution of `x` (n, c, h, w) with `w` (kernels, c, kh, kw)."""
-    for block in _blocks(writer, geo):
+    for block in _blocks(writer, geo, out.dtype):
         product = product_rows(writer, w.reshape(geo.kernels, geo.taps), block.columns, block.flat)
         writer.row("unfold_samples", block.size, x[block.samples], block.columns, block.bytes)
         write(writer, product)
@@ -51,7 +51,7 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
 
 def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     """The gradient of the input."""
-    for block in _blocks(writer, geo):
+    for block in _blocks(writer, geo, out.dtype):
         product = product_rows(writer, w.reshape(geo.kernels, geo.taps).T, block.flat, block.columns)
         _copy(writer, _by_channels(g, block).swapaxes(0, 1), block.across)
         write(writer, product)
@@ -60,7 +60,7 @@ def input_gradient(writer: TapeWriter, geo: Geometry, g: np.ndarray, w: np.ndarr
 
 def filter_gradient(writer: TapeWriter, geo: Geometry, x: np.ndarray, g: np.ndarray, out: np.ndarray) -> None:
     """The gradient of the filter."""
-    for block in _blocks(writer, geo):
+    for block in _blocks(writer, geo, out.dtype):
         product = _sum_over_windows(writer, block, out.reshape(geo.kernels, geo.taps))
         _copy(writer, _by_channels(g, block).swapaxes(0, 1), block.across)
         writer.row("unfold_samples", block.size, x[block.samples], block.columns, block.bytes)
@@ -72,20 +72,21 @@ def _sum_over_windows(writer: TapeWriter, block: _SampleBlock, out: np.ndarray) 
     return product_rows(writer, block.flat, block.columns.T, out, adds=block.samples.start > 0)
 
 
-def _blocks(writer: TapeWriter, geo: Geometry) -> Iterator[_SampleBlock]:
-    """All samples; the blocks use the same memory, one after the other."""
+def _blocks(writer: TapeWriter, geo: Geometry, dtype: np.dtype[Any]) -> Iterator[_SampleBlock]:
+    """All samples, of numbers of a dtype; the blocks use the same memory, one after the other."""
     pixels = geo.out[0] * geo.out[1]
-    count = unfolding.sample_blocks_of_columns(geo)
+    count = unfolding.sample_blocks_of_columns(geo, dtype.itemsize)
     borders = [geo.samples * number // count for number in range(count + 1)]
     most = max(b - a for a, b in pairwise(borders))
-    columns, across = writer.temporary((geo.taps * most * pixels,)), writer.temporary((geo.kernels * most * pixels,))
+    columns = writer.temporary((geo.taps * most * pixels,), dtype)
+    across = writer.temporary((geo.kernels * most * pixels,), dtype)
     for begin, end in pairwise(borders):
         n = end - begin
         size = writer.tape.keep(sizes_of(geo._replace(samples=n)))
         yield _SampleBlock(
             slice(begin, end), columns[: geo.taps * n * pixels].reshape(geo.taps, n * pixels),
             across[: geo.kernels * n * pixels].reshape(geo.kernels, n, pixels), size,
-            4 * geo.channels * geo.height * geo.width,
+            dtype.itemsize * geo.channels * geo.height * geo.width,
         )  # fmt: skip
 
 

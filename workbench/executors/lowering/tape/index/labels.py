@@ -8,12 +8,13 @@ import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
+    FLOATS,
     as_int64,
     copy,
     operands,
     require,
+    require_dense,
     require_integers,
-    require_plain,
 )
 from workbench.executors.lowering.tape.sparse import SparseOperand, memories
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -50,13 +51,13 @@ def lookup_grad(writer: TapeWriter, row: Row) -> None:
     if isinstance(out, SparseOperand):
         _note_rows(writer, g, ids, out, padding)
     else:
-        require_plain(g, out)
+        require_dense(g, out)
         writer.row(*added_row(g, as_int64(writer, ids), out, padding))
 
 
 def _note_rows(writer: TapeWriter, g: np.ndarray, ids: np.ndarray, out: SparseOperand, padding: int) -> None:
     """A row of the gradient for every id."""
-    require_plain(g)
+    require_dense(g)
     require_integers(ids)
     memories([], [out])
     rows = out.make(ids.size)
@@ -77,6 +78,6 @@ def gather(writer: TapeWriter, row: Row) -> None:
     order = np.argsort([-stride for stride in x.strides], kind="stable")
     seen = out.transpose(order)
     parts = writer.temporary(seen.shape, out.dtype)
-    require(out.dtype == np.float32)
+    require(out.dtype in FLOATS)
     take(writer, x.transpose(order), index, parts, int(np.flatnonzero(order == axis)[0]))
     copy(writer, parts, seen)

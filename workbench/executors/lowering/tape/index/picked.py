@@ -1,6 +1,7 @@
 """Entries that integers name one by one, or by several coordinates, as rows of a tape: picked, put, added.
 
-What is only moved may be of any dtype of 4 or 8 bytes; what is added is float32. Indices of int32 are made int64.
+What is only moved may be of any dtype of 4 or 8 bytes; what is added is float32 or float64. Indices of int32 are made
+int64.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from workbench.executors.lowering.tape.index.labels import take, unit_of
 from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
-    FLOAT,
+    FLOATS,
     INTEGER,
     as_int64,
     copy,
@@ -22,7 +23,7 @@ from workbench.executors.lowering.tape.rules import (
     move,
     operands,
     require,
-    require_plain,
+    require_dense,
 )
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -38,7 +39,7 @@ Array = np.ndarray
 
 def _copied(writer: TapeWriter, x: Array, out: Array) -> None:
     """What is changed in place from here on."""
-    if x.dtype == FLOAT:
+    if x.dtype in FLOATS:
         copy(writer, x, out)
     else:
         move(writer, x, out)
@@ -53,7 +54,7 @@ def _cleared(writer: TapeWriter, out: Array) -> None:
 
 
 def _add_rows(writer: TapeWriter, x: Array, ids: Array, out: Array, axis: int = 0) -> None:
-    require_plain(x, out)
+    require_dense(x, out)
     outer, height, width = sizes_along(out.shape, axis)
     writer.row("add_rows_at", x, as_int64(writer, ids), out, outer, height, ids.size, width)
 
@@ -91,7 +92,7 @@ def scatter_grad(writer: TapeWriter, row: Row) -> None:
 @native(INDEX_ADD)
 def index_add(writer: TapeWriter, row: Row) -> None:
     (out,), (x, ids, value) = operands(writer, row)
-    require_plain(out)
+    require_dense(out)
     copy(writer, x, out)
     _add_rows(writer, value, ids, out, row.node.attrs["axis"])
 
@@ -129,7 +130,7 @@ def gather_nd(writer: TapeWriter, row: Row) -> None:
 def gather_nd_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (_, index, g) = operands(writer, row)
     require(g is not None)
-    require_plain(out)
+    require_dense(out)
     _cleared(writer, out)
     entries, numbers = _by_number(writer, out, index)
     _add_rows(writer, g, numbers, entries)
@@ -138,7 +139,7 @@ def gather_nd_grad(writer: TapeWriter, row: Row) -> None:
 @native(SCATTER_ND_ADD)
 def scatter_nd_add(writer: TapeWriter, row: Row) -> None:
     (out,), (x, index, updates) = operands(writer, row)
-    require_plain(out)
+    require_dense(out)
     copy(writer, x, out)
     entries, numbers = _by_number(writer, out, index)
     _add_rows(writer, updates, numbers, entries)
@@ -174,7 +175,7 @@ def put(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> No
 
 
 def _add(writer: TapeWriter, x: Array, index: Array, out: Array, axis: int) -> None:
-    require_plain(x, out)
+    require_dense(x, out)
     sizes = _along(out, index, axis)
     writer.row("add_along", x, as_int64(writer, index), out, *sizes, 0)
 
@@ -212,8 +213,8 @@ def put_along_axis_grad(writer: TapeWriter, row: Row) -> None:
 def put_at(writer: TapeWriter, row: Row) -> None:
     (out,), (x, positions, values) = operands(writer, row)
     if values.shape != positions.shape and values.size != positions.size:
-        require(values.dtype == FLOAT)
-        repeated = writer.temporary(positions.shape)
+        require(values.dtype in FLOATS)
+        repeated = writer.temporary(positions.shape, values.dtype)
         expression(writer, lambda x: x, [repeated], [values])
         values = repeated
     unit_of(out, values)

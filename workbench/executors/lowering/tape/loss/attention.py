@@ -10,7 +10,7 @@ import numpy as np
 from workbench.executors.lowering.tape.math.products import gemm, lines_of, product_rows, write
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rows import write_op
-from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, operands, require
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
 from workbench.ops.loss.fused_attention import FUSED_ATTENTION
@@ -35,7 +35,7 @@ class _Attention:
         attrs = row.node.attrs
         self.by, self.divides, self.turned = attrs["by"], attrs["divides"], not attrs["trans_k"]
         given = [a for a in (q, k, v, mask) if a is not None]
-        require(*(isinstance(a, np.ndarray) and a.dtype == FLOAT and a.size > 0 for a in given))
+        require(q.dtype in FLOATS, *(isinstance(a, np.ndarray) and a.dtype == q.dtype and a.size > 0 for a in given))
         self.q, self.k, self.v = q, self.by_rows(k), v
         (self.m, self.d), self.n, self.e = q.shape[-2:], self.k.shape[-2], v.shape[-1]
         self.scores = (*q.shape[:-2], self.m, self.n)
@@ -47,7 +47,9 @@ class _Attention:
         return k.swapaxes(-1, -2) if self.turned else k
 
     def suits(self, *outs: np.ndarray | None) -> bool:
-        """Whether one row does it."""
+        """Whether one row does it, which there is for float32."""
+        if self.q.dtype != FLOAT:
+            return False
         if self.m < SMALLEST or self.n < SMALLEST or self.d < SMALLEST or self.e < SMALLEST:
             return False
         masked = self.mask is None or self.mask.strides[-1] == _ITEM
@@ -59,7 +61,7 @@ class _Attention:
 
     def scaled(self, writer: TapeWriter, x: np.ndarray, mask: np.ndarray | None) -> None:
         """Scale what goes through the scores, and add a mask, in place."""
-        by, divides = np.float32(self.by), self.divides
+        by, divides = x.dtype.type(self.by), self.divides
 
         def body(x: Any, *mask: Any) -> Any:
             y = x / by if divides else x * by
@@ -69,7 +71,7 @@ class _Attention:
 
     def weights(self, writer: TapeWriter) -> np.ndarray:
         """Of all queries, by a row for each of their ops."""
-        scores = writer.temporary(self.scores)
+        scores = writer.temporary(self.scores, self.q.dtype)
         gemm(writer, self.q, self.k.swapaxes(-1, -2), scores)
         self.scaled(writer, scores, self.mask)
         write_op(writer, SOFTMAX, [scores], [scores], {"axis": -1})
@@ -148,7 +150,7 @@ def _down(array: np.ndarray | None) -> int:
 def _by_products(writer: TapeWriter, a: _Attention, g: np.ndarray, outs: Sequence[np.ndarray | None]) -> None:
     """A row for each of the ops this stands for."""
     gq, gk, gv = outs
-    weights, through = a.weights(writer), writer.temporary(a.scores)
+    weights, through = a.weights(writer), writer.temporary(a.scores, g.dtype)
     gemm(writer, g, a.v.swapaxes(-1, -2), through)
     if gv is not None:
         gemm(writer, weights.swapaxes(-1, -2), g, gv)

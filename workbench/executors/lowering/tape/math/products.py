@@ -17,12 +17,12 @@ from workbench.executors.planning.sizes.size import is_at_least
 from workbench.executors.planning.sizes.unknowns import Number
 from workbench.framework.values.spec import broadcast_shapes
 from workbench.ops.math.products.matmul import DOT, MATMUL, MUL
+from workbench.runtime.footprint import kernel_of
 from workbench.runtime.native.tape import Pointer, pointer
 from workbench.runtime.words.product import AS_IT_IS, FLIPPED, LINE, PANEL, left_pitch, most_terms
 
 MOST_ROWS = 64  # of a tape, for one product
 _ITEM = FLOAT.itemsize
-GEMMS = {4: "gemm_batch", 8: "gemm_batch_of_doubles"}  # by the bytes of an element
 
 TapeRow = tuple[Any, ...]  # a kernel and its arguments
 
@@ -142,7 +142,7 @@ class _Product:
         out = layout((self.m, self.n), (self.out_row, item), item)
         if left is None or right is None or out is None or out[0] != AS_IT_IS:
             return None
-        return _Call(GEMMS[item], (left, right, out[1:]), (writer.gemm(item),))
+        return _Call(kernel_of("gemm_batch", item), (left, right, out[1:]), (writer.gemm(item),))
 
 
 def _copy(writer: TapeWriter, floats: Number, when: Number) -> Pointer | None:

@@ -20,7 +20,6 @@ from workbench.executors.lowering.tape.rules import (
     require_dense,
     require_floating,
     require_integers,
-    require_plain,
 )
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories, merge, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -154,14 +153,14 @@ def with_last(writer: TapeWriter, x: np.ndarray, axes: Sequence[int]) -> np.ndar
 def arg_best(writer: TapeWriter, row: Row) -> None:
     """The least number is the one whose negative is the largest."""
     (out,), (x,) = operands(writer, row)
-    require_plain(x)
+    require_dense(x)
     require_integers(out)
     if row.node.record is ARG_MIN:
-        negative = writer.temporary(x.shape)
+        negative = writer.temporary(x.shape, x.dtype)
         expression(writer, lambda x: -x, [negative], [x])
         x = negative
     axes = range(x.ndim) if row.node.attrs["flatten"] else [normalize_axis(row.node.attrs["axis"], x.ndim)]
-    x, most = with_last(writer, x, axes), writer.temporary((out.size,))
+    x, most = with_last(writer, x, axes), writer.temporary((out.size,), x.dtype)
     writer.row("best_of_rows", x, most, out, out.size, x.size // out.size, 1)
 
 

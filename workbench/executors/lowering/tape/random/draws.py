@@ -9,14 +9,14 @@ import numpy as np
 
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
-    FLOAT,
+    FLOATS,
     computed_in,
     expression,
     fill,
     operands,
     require,
+    require_dense,
     require_floating,
-    require_plain,
 )
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -80,12 +80,12 @@ def dropout_grad(writer: TapeWriter, row: Row) -> None:
 def uniform(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     _require_drawn(row)
-    require_plain(out)
+    require_dense(out)
     low, high = row.node.attrs["min"], row.node.attrs["max"]
     writer.row("draw_uniform", *_stream(writer, row), out, out.size)
     if (low, high) == (0, 1):
         return
-    below = np.nextafter(FLOAT.type(high), FLOAT.type(low))  # as the op does: rounding must not reach the bound
+    below = np.nextafter(out.dtype.type(high), out.dtype.type(low))  # as the op does: rounding must not reach the bound
     expression(writer, lambda x: Recording.minimum(x * (high - low) + low, below), [out], [out])
 
 
@@ -94,7 +94,7 @@ def uniform_like(writer: TapeWriter, row: Row) -> None:
     """Halves are not rounded from float32: they are made of fewer bits."""
     (out,), _ = operands(writer, row)
     _require_drawn(row)
-    require_plain(out)
+    require_dense(out)
     low, high = row.node.attrs["min"], row.node.attrs["max"]
     if row.node.attrs["is_test"]:
         fill(writer, out, (low + high) / 2)
@@ -117,13 +117,13 @@ def randint(writer: TapeWriter, row: Row) -> None:
 def bernoulli(writer: TapeWriter, row: Row) -> None:
     (out,), (x,) = operands(writer, row)
     _require_drawn(row)
-    require_plain(out, x)
+    require_dense(out, x)
     writer.row("draw_chances", *_stream(writer, row), x, out, out.size)
 
 
 def _require_drawn(row: Row) -> None:
-    """Initialisers draw anew at every run, whatever the step; and numbers of other dtypes are made of other bits."""
-    require(not row.node.attrs["startup"], row.node.writes[0].spec.dtype.numpy == FLOAT)
+    """Initialisers draw anew at every run, whatever the step; and halves are made of other bits."""
+    require(not row.node.attrs["startup"], row.node.writes[0].spec.dtype.numpy in FLOATS)
 
 
 @native(GAUSSIAN_RANDOM, GAUSSIAN_BATCH_LIKE)
@@ -131,7 +131,7 @@ def normal(writer: TapeWriter, row: Row) -> None:
     (out,), _ = operands(writer, row)
     attrs = row.node.attrs
     _require_drawn(row)
-    require_plain(out)
+    require_dense(out)
     writer.row("draw_normal", *_stream(writer, row), out, out.size)
     if (attrs["mean"], attrs["std"]) != (0, 1):
         expression(writer, lambda x: x * attrs["std"] + attrs["mean"], [out], [out])

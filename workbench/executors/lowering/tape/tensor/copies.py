@@ -12,7 +12,7 @@ from workbench.executors.lowering.tape.math.sums import add_up
 from workbench.executors.lowering.tape.math.whole import WHOLE, fill_whole
 from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import (
-    FLOAT,
+    FLOATS,
     copy,
     expression,
     fill,
@@ -77,12 +77,12 @@ def assign(writer: TapeWriter, row: Row) -> None:
 
 @native(CAST)
 def cast(writer: TapeWriter, row: Row) -> None:
-    """Integers have a kernel, floats and truth values are element-wise work."""
+    """Of integers there is a kernel, floats and truth values are element-wise work."""
     (out,), (x,) = operands(writer, row)
     if out.dtype.char in HALVES and x.dtype != np.int64:
         expression(writer, lambda x: x.astype("float32"), [out], [x])
         return
-    if (x.dtype, out.dtype) != (np.dtype(np.int64), FLOAT):
+    if x.dtype != np.int64 or out.dtype not in FLOATS:
         elementwise(writer, row)
         return
     require(x.flags.c_contiguous, out.flags.c_contiguous)

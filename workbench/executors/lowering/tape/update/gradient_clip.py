@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.executors.lowering.tape.registry import native
-from workbench.executors.lowering.tape.rules import FLOAT, expression, operands, require
+from workbench.executors.lowering.tape.rules import expression, operands, require
 from workbench.executors.lowering.tape.sparse import SparseOperand, memories, merged_into
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
@@ -15,7 +15,7 @@ from workbench.ops.update.gradient_clip import clip_rows, multiply_rows
 @native(multiply_rows, sparse=True)
 def multiply(writer: TapeWriter, row: Row) -> None:
     (out,), (x, factor) = operands(writer, row)
-    require(factor.dtype == FLOAT)
+    require(factor.dtype == x.dtype)
     (rows,) = memories([x], [out])
     scaled = out.make(rows.most, rows)
     expression(writer, lambda x, factor: x * factor, [scaled.values], [rows.values, factor.reshape(())])

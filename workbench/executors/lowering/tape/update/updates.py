@@ -10,7 +10,7 @@ import numpy as np
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands, updates_one_copy
 from workbench.executors.lowering.tape.registry import ANY_UPDATE, native
-from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, move, operands, require, require_plain
+from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, move, operands, require, require_dense
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -46,8 +46,9 @@ def _update_rows(
     scalars = [a.reshape(()) for a in (ins[2], *ins[count:])]
     touched_only = body.touched_only(**attrs)
     changed = [(table, out) for table, out in zip(tables, results, strict=True) if out is not None]
-    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == FLOAT) for a in (*tables, *scalars)))
-    require_plain(*(array for pair in changed for array in pair))
+    require(all(a is None or (isinstance(a, np.ndarray) and a.dtype == ins[1].dtype) for a in tables))
+    require(all(a.dtype in FLOATS for a in scalars))
+    require_dense(*(array for pair in changed for array in pair))
     require(not touched_only or all(address(table) == address(out) for table, out in changed))
     (rows,) = memories([ins[1]])
     like = [tables[0], rows.values, *tables[1:]]
