@@ -49,6 +49,7 @@ BY_HAND = {
         "fill_constant", "fill_constant_batch_size_like", "fill_any_like", "range", "linspace", "eye", "tril_triu",
         "tril_triu_grad", "count_labels", "accuracy",
     ),
+    "attention": ("fused_dot_product_attention", "fused_dot_product_attention_grad"),
     "elementwise": ("sum", "dropout_grad"),
     "sums": (
         "reduce_to_like", "squared_l2_norm", "tile_grad", "expand_v2_grad", "expand_as_v2_grad",
