@@ -52,8 +52,8 @@ BY_HAND = {
     "attention": ("fused_dot_product_attention", "fused_dot_product_attention_grad"),
     "elementwise": ("sum", "dropout_grad"),
     "sums": (
-        "reduce_to_like", "squared_l2_norm", "tile_grad", "expand_v2_grad", "expand_as_v2_grad",
-        "broadcast_to_like_grad",
+        "reduce_to_like", "reduce_all", "reduce_any", "squared_l2_norm", "tile_grad", "expand_v2_grad",
+        "expand_as_v2_grad", "broadcast_to_like_grad",
     ),
 }  # fmt: skip
 """By the file of `cuda/kernels`, the ops whose work is what a kernel there does."""

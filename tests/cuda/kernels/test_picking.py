@@ -13,7 +13,7 @@ from workbench.cuda.kernels.embedding import MOST_RANKED
 from workbench.cuda.kernels.launch import CudaKernel, Launch
 from workbench.cuda.kernels.numbers import NoKernel
 from workbench.cuda.kernels.picking import number_kernel, one_hot_kernel, place_kernel, take_kernel
-from workbench.cuda.kernels.scattering import ADD, PUT, RENEW, along_kernel, once_kernel, slice_kernels
+from workbench.cuda.kernels.scattering import ADD, CLEAR, PUT, RENEW, along_kernel, once_kernel, slice_kernels
 from workbench.framework.op.record import find_op
 from workbench.framework.values.dtype import as_dtype
 
@@ -133,6 +133,31 @@ def test_values_at_slices(sizes: tuple[int, ...], dtype: str) -> None:
     for way, overwrite in ((PUT, True), (RENEW, False)):
         want = find_op("scatter").forward(np, x[0].astype(wide), ids, g[0].astype(wide), overwrite=overwrite)
         near(put_slices(dtype, way, sizes, g, ids, x), want[None])
+
+
+def test_what_is_left_out_is_zero_and_gets_nothing() -> None:
+    x, g, ids = numbers((2, 9, 4), "float32"), numbers((2, 20, 4), "float32", 1), integers(9, 20)
+    kernel = take_kernel("float32")
+    y, status = run(kernel.kernel, kernel.gather(2, 9, 20, 4, ignored=3), x, ids, ((2, 20, 4), "f"))[2:]
+    np.testing.assert_array_equal(y, np.where((ids == 3)[:, None], np.float32(0), x[:, ids]))
+    assert status[0] == 0
+    both = slice_kernels("float32", ADD, False)
+    rank, put = both.launches(2, 9, 20, 4, skipped=3)
+    places, order = run_kernel(both.rank, rank, [ids, ((20,), "i8"), ((20,), "i4")])[0][1:]
+    want = np.zeros((2, 9, 4))
+    np.add.at(want, (slice(None), ids), g.astype("f8"))
+    want[:, 3] = 0
+    near(run(both.put, put, g, places, order, ((2, 9, 4), "f"))[-2], want)
+
+
+def test_slices_that_are_named_become_zeros() -> None:
+    x, ids = numbers((2, 9, 4), "int64"), np.array([3, 5, 3])
+    both = slice_kernels("int64", CLEAR, True)
+    rank, put = both.launches(2, 9, 3, 4)
+    places, order = run_kernel(both.rank, rank, [ids, ((3,), "i8"), ((3,), "i4")])[0][1:]
+    want = x.copy()
+    want[:, ids] = 0
+    np.testing.assert_array_equal(run(both.put, put, places, order, x, (x.shape, "i8"))[-2], want)
 
 
 def test_the_base_may_be_the_result() -> None:

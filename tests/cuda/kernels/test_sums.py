@@ -13,7 +13,7 @@ from tests.ops import case as C
 from tests.ops.test_cases import CASES
 from workbench.cuda.compile import compile_cubin
 from workbench.cuda.kernels.declared import dropout_gradient, sum_of_terms, summed_op
-from workbench.cuda.kernels.sums import SumOver, broadcast_axes, divided, squares_over, sum_over
+from workbench.cuda.kernels.sums import SumOver, broadcast_axes, divided, squares_over, sum_over, truths_over
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.record import OPS, Op, find_op
 from workbench.framework.values.dtype import as_dtype
@@ -173,6 +173,16 @@ def test_a_bias_of_channels_is_summed_from_the_gradient_itself() -> None:
     assert one.sums[0].source == next(n for n, a in enumerate(arrays) if a is not None)
     got = run_summed(backward, arrays, [None, bias], attrs)
     np.testing.assert_allclose(got[1].ravel(), g.astype("f8").sum((0, 2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_any", [False, True])
+def test_whether_any_or_all_are_true(is_any: bool) -> None:
+    for shape, axes in [((5, 33), (1,)), ((9000,), (0,)), ((700, 40), (0,)), ((3, 4, 5), (0, 1, 2)), ((4, 300), (0,))]:
+        for share in (0.0, 0.01, 0.99, 1.0):
+            x = np.random.default_rng(1).random(shape) < share
+            want = x.any(axes) if is_any else x.all(axes)
+            got = run_sum(truths_over(shape, axes, is_any), x, want.size, "bool", seed=1, divisor=x.size // want.size)
+            np.testing.assert_array_equal(got, want.ravel())
 
 
 def test_sums_of_squares() -> None:

@@ -56,9 +56,9 @@ class TakeKernel:
 
     kernel: CudaKernel
 
-    def gather(self, outer: int, height: int, count: int, inner: int) -> Launch:
-        """For ids `[count]` that name slices: gather, index_select, and gather_nd of numbered entries."""
-        return self._launch((outer, height, count, inner), (0, 1, 0), None)
+    def gather(self, outer: int, height: int, count: int, inner: int, ignored: int | None = None) -> Launch:
+        """For ids `[count]` that name slices, 0 where ignored: gather, index_select, gather_nd of numbered entries."""
+        return self._launch((outer, height, count, inner), (0, 1, 0), ignored)
 
     def along(self, outer: int, height: int, count: int, inner: int) -> Launch:
         """For ids `[outer, count, inner]`: take_along_axis, and what a pooling's places name."""

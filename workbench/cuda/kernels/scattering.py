@@ -20,8 +20,9 @@ from workbench.cuda.kernels.picking import LOOP, THREADS, launch_of
 from workbench.framework.values.dtype import as_dtype
 
 MOST_OUTER_BLOCKS = 65535
-ADD, PUT, RENEW = "add", "put", "renew"
-"""What becomes of slices that are named: values are added to them, or put in their place, or put there as a sum."""
+ADD, PUT, RENEW, CLEAR = "add", "put", "renew", "clear"
+"""What becomes of slices that are named: values are added to them, put in their place, or put there as a sum; or they
+become zeros."""
 
 _ADDED = """
       const NUMBER value = number_of(g[VALUE]);
@@ -47,7 +48,7 @@ _SLICES = """
     for (long long column = threadIdx.x; column < width; column += blockDim.x) {
       const long long at = (o * height + row) * width + column;
       NUMBER total = START, lost = 0;
-      for (long long n = first; n < count && sorted[n] == row; ++n) {
+      for (long long n = first; n < count && sorted[n] == row && row != skipped; ++n) {
         TAKE
       }
       put(y + at, RESULT);
@@ -80,14 +81,17 @@ class SliceKernels:
 
     Attributes:
         rank: its operands are ids, sorted (int64) and order (int32), both as long as ids.
-        put: its operands are g (the values), sorted, order, base if there is one, y and status. y may be base.
+        put: its operands are g (the values, but for CLEAR), sorted, order, base if there is one, y and status. y may
+            be base.
     """
 
     rank: CudaKernel
     put: CudaKernel
 
-    def launches(self, outer: int, height: int, count: int, width: int) -> tuple[Launch, Launch]:
-        """For `y` as `[outer, height, width]` and values as `[outer, count, width]`."""
+    def launches(
+        self, outer: int, height: int, count: int, width: int, skipped: int = -1
+    ) -> tuple[Launch, Launch]:  # fmt: skip
+        """For `y` as `[outer, height, width]` and values as `[outer, count, width]`; those of `skipped` are not."""
         if count > MOST_RANKED:
             raise NoKernel(f"{count} ids are too many to be ranked, {MOST_RANKED} are not")
         across = 1
@@ -96,7 +100,7 @@ class SliceKernels:
         above = THREADS // across
         grid = (-(-height // above) if width else 0, min(outer, MOST_OUTER_BLOCKS), 1)
         rank = Launch((blocks_for(count, THREADS), 1, 1), (THREADS, 1, 1), (np.int64(count),))
-        numbers = tuple(map(np.int64, (outer, height, count, width)))
+        numbers = tuple(map(np.int64, (outer, height, count, width, skipped)))
         return rank, Launch(grid, (across, above, 1), numbers)
 
 
@@ -135,14 +139,15 @@ def slice_kernels(dtype: Any, way: str, has_base: bool, ids: Any = "int64") -> S
 
     Args:
         way: ADD, the gradient of gather with zeros, index_add and scatter_nd_add with a base; PUT, scatter; RENEW,
-            scatter that first empties what is named.
+            scatter that first empties what is named; CLEAR, what that does first.
         ids: the dtype of the numbers.
     """
     name = as_dtype(dtype).name
     body = _values(_SLICES, name, way, has_base, "(o * count + order[n]) * width + column", "first < count && HERE")
     body = body.replace("HERE", "sorted[first] == row")
-    operands = [("g", name), ("sorted", "int64"), ("order", "int32"), *_ends(name, has_base)]
-    put = written_kernel(f"{way}_slices", operands, "outer height count width", body, THREADS)
+    values = [] if way == CLEAR else [("g", name)]
+    operands = [*values, ("sorted", "int64"), ("order", "int32"), *_ends(name, has_base)]
+    put = written_kernel(f"{way}_slices", operands, "outer height count width skipped", body, THREADS)
     return SliceKernels(table_gradient(_ranked(name), ids).rank, put)
 
 
@@ -181,7 +186,9 @@ def _values(text: str, name: str, way: str, has_base: bool, value: str, is_named
     start, result = base, "lost - lost == 0 ? total + lost : total"
     if way == PUT:
         take, result = "\n      total = (NUMBER)number_of(g[VALUE]);\n", "total"
-    if way == RENEW:
+    if way == CLEAR:
+        take, result = "", "total"
+    if way in (RENEW, CLEAR):
         start = f"{is_named} ? (NUMBER)0 : {base}"
     pieces = {"TAKE": take, "VALUE": value, "START": start, "RESULT": result, "NUMBER": number}
     for piece, own in pieces.items():

@@ -127,17 +127,25 @@ def squares_over(shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any 
     return _sum_over(shape, axes, dtype, to, "value * value")
 
 
-def _sum_over(shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any, term: str) -> SumOver:
+def truths_over(shape: Sequence[int], axes: Sequence[int], is_any: bool) -> SumOver:
+    """Whether any, or all, of the elements of bool are true; to be launched with their number as divisor."""
+    return _sum_over(shape, axes, "bool", None, "value", "total != 0" if is_any else "total == (long long)divisor")
+
+
+def _sum_over(
+    shape: Sequence[int], axes: Sequence[int], dtype: Any, to: Any, term: str, end: str = ""
+) -> SumOver:  # fmt: skip
+    """The kernels for a term of every element; `end`: what is made of an integer sum."""
     source, result = as_dtype(dtype).name, as_dtype(dtype if to is None else to).name
     held = "float64" if source == "float64" else "float32" if as_dtype(source).is_float else "int64"
     kept, summed = divided(shape, axes)
     parts = _parts_for(_layout(kept, summed), kept.elements, summed.elements)
     if parts == 1:
-        return SumOver(_sum_kernel(kept, summed, 1, source, result, term), None, held)
+        return SumOver(_sum_kernel(kept, summed, 1, source, result, term, end), None, held)
     first = _sum_kernel(kept, summed, parts, source, held, term)
     of_parts = (parts, kept.elements) if first.layout == COLUMNS else (kept.elements, parts)
     again = divided(of_parts, [0 if first.layout == COLUMNS else 1])
-    return SumOver(first, _sum_kernel(*again, 1, held, result), held)
+    return SumOver(first, _sum_kernel(*again, 1, held, result, end=end), held)
 
 
 def broadcast_axes(shape: Sequence[int], to: Sequence[int]) -> tuple[int, ...]:
@@ -202,7 +210,7 @@ _TEXT = """
 
 
 def _sum_kernel(
-    kept: Dims, summed: Dims, parts: int, source: str, result: str, term: str = "value"
+    kept: Dims, summed: Dims, parts: int, source: str, result: str, term: str = "value", end: str = ""
 ) -> SumKernel:  # fmt: skip
     layout = _layout(kept, summed)
     team = team_for(layout, part_length(summed.elements, parts))
@@ -218,7 +226,7 @@ def _sum_kernel(
         "SUMMED": _places("s", summed),
         "FROM": _sum("s", summed),
         "TERM": term,
-        "RESULT": "total" if number == "long long" else "total / (NUMBER)divisor",
+        "RESULT": (end or "total") if number == "long long" else "total / (NUMBER)divisor",
         "ROWS": str(team.rows),
         "PLACE": "unsigned int" if is_narrow else "long long",
     }
