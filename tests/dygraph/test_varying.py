@@ -51,7 +51,7 @@ def test_counts_and_weights() -> None:
         wb.bincount(wb.ones([2]))
 
 
-@pytest.mark.parametrize("function", [wb.unique, wb.unique_consecutive, wb.bincount])
+@pytest.mark.parametrize("function", [wb.unique_consecutive, wb.bincount])
 def test_programs_are_told_that_shapes_cannot_depend_on_values(function: Any) -> None:
     with static_mode(), program_guard(Program(), Program()), pytest.raises(InvalidType, match="dynamic mode"):
         function(wb.static.data("x", [3], "int64"))

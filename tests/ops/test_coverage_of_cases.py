@@ -17,6 +17,7 @@ COVERED_ELSEWHERE = {
     **dict.fromkeys(_TABLES, "ops/distributed/test_tables.py"),
     "pylayer": "builders/test_py_layer.py",
     "server_exchange": "servers/test_programs.py",
+    **dict.fromkeys(("where_index", "unique"), "ops/index/test_selected.py"),
 }
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.dygraph.tensor.views import require_values
 from workbench.errors import InvalidArgument, InvalidType
+from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.index.gather import GATHER
+from workbench.ops.index.selected import distinct
 from workbench.ops.tensor.shape import RESHAPE
 
 
@@ -32,14 +34,18 @@ def unique(
         axis: None compares all elements.
         dtype: of the positions and counts.
 
-    Raises:
-        InvalidType: a variable of a program, where shapes cannot depend on values.
+    In a program how many there are is known when it runs.
 
     Example:
         >>> values, counts = wb.unique(wb.to_tensor([2, 3, 2]), return_counts=True)
         >>> print(values.numpy(), counts.numpy())
         [2 3] [2 1]
     """
+    if isinstance(x, Variable):
+        values, *further = distinct(x, axis)
+        asked = zip((return_index, return_inverse, return_counts), further, strict=True)
+        parts = [part.astype(dtype) for is_asked, part in asked if is_asked]
+        return (values, *parts) if parts else values
     require_values("unique", x)
     first, inverse, counts = np.unique(
         x.as_read(), return_index=True, return_inverse=True, return_counts=True, axis=axis

@@ -8,9 +8,11 @@ import numpy as np
 
 from workbench.dygraph.tensor.tensor import Tensor
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
+from workbench.framework.program.variable import Variable
 from workbench.framework.values.dtype import as_dtype, bool_
 from workbench.framework.values.place import CPUPlace, Place
 from workbench.ops.index.gather import GATHER
+from workbench.ops.index.selected import WHERE_INDEX, coordinates, masked_elements
 from workbench.ops.tensor.assign import assign
 from workbench.ops.tensor.shape import RESHAPE
 from workbench.ops.tensor.tile import broadcast_to
@@ -53,14 +55,15 @@ def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
     Args:
         as_tuple: a tuple with a tensor `[n, 1]` per dimension instead of one tensor `[n, rank]`.
 
-    Raises:
-        InvalidType: a variable of a program, where shapes cannot depend on values.
+    In a program how many there are is known when it runs.
 
     Example:
         >>> print(wb.nonzero(wb.to_tensor([0, 3, 4])).numpy())
         [[1]
          [2]]
     """
+    if isinstance(x, Variable):
+        return tuple(RESHAPE(part, shape=[-1, 1]) for part in coordinates(x)) if as_tuple else WHERE_INDEX(x)
     require_values("nonzero", x)
     places = [Tensor(np.ascontiguousarray(part.reshape(-1, 1))) for part in x.as_read().nonzero()]
     return tuple(places) if as_tuple else Tensor(np.ascontiguousarray(np.argwhere(x.as_read())))
@@ -70,13 +73,15 @@ def masked_select(x: Tensor, mask: Tensor, name: str | None = None) -> Tensor:
     """The elements of `x` where `mask`, that broadcasts with it, is True, as a vector.
 
     Raises:
-        InvalidType: the mask is not bool; or variables of a program, where shapes cannot depend on values.
+        InvalidType: the mask is not bool. ShapeError: of variables of a program, shapes that differ are not known.
 
     Example:
         >>> x = wb.to_tensor([1.0, 2.0, 3.0])
         >>> print(wb.masked_select(x, x > 1.5).numpy())
         [2. 3.]
     """
+    if isinstance(x, Variable):
+        return masked_elements(x, mask)
     require_values("masked_select", x, mask)
     if mask.dtype is not bool_:
         raise InvalidType(f"masked_select takes a mask of bool, got {mask.dtype}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from workbench.errors import InvalidArgument, InvalidType, Unimplemented
 from workbench.framework.op.infix import Infix, tensor_method
@@ -12,6 +15,7 @@ from workbench.ops.arguments import one_int
 from workbench.ops.index.coordinates import GATHER_ND
 from workbench.ops.index.gather import GATHER
 from workbench.ops.index.picking import constant_index
+from workbench.ops.index.selected import coordinates
 from workbench.ops.tensor.join import stack
 from workbench.ops.tensor.shape import RESHAPE, UNSQUEEZE
 from workbench.ops.tensor.slicing import SLICE, STRIDED_SLICE
@@ -31,7 +35,8 @@ def getitem(x: Any, item: Any) -> Any:
     Args:
         item: any mix of ints, slices, None, Ellipsis, lists or arrays of ints, and integer tensors. An
             integer tensor of shape [], in a program of shape [1] as well, stands for one int.
-            Index tensors hold values in [0, dim); lists may hold negative ones where dim is known.
+            Index tensors hold values in [0, dim); lists may hold negative ones where dim is known. A boolean mask
+            stands for the places where it is True, of a tensor in a program as many as there are when it runs.
 
     Returns:
         the part; a result without dimensions has shape [1] in a program, as in Paddle 2.0 to 2.4, and [] in dynamic
@@ -39,10 +44,12 @@ def getitem(x: Any, item: Any) -> Any:
 
     Raises:
         IndexOutOfRange: an int outside a known dimension (an IndexError too).
-        Unimplemented: a boolean mask, whose result has a shape nobody knows before the program runs.
+        Unimplemented: a single truth value.
         InvalidArgument: more indices than dimensions; InvalidType: an index of another type.
     """
-    entries, ellipsis_at = _one_per_dimension(item if isinstance(item, tuple) else (item,), len(x.shape))
+    given = item if isinstance(item, tuple) else (item,)
+    unmasked = tuple(each for entry in given for each in _without_mask(entry))
+    entries, ellipsis_at = _one_per_dimension(unmasked, len(x.shape))
     part = _basic_part(x, entries)
     if any(map(_is_array, entries)):
         return _advanced_part(x, part, entries, ellipsis_at)
@@ -72,14 +79,24 @@ def _one_per_dimension(item: tuple[Any, ...], rank: int) -> tuple[list[Any], int
     return entries[:at] + [slice(None)] * (rank - given) + entries[at + 1 :], at
 
 
+def _without_mask(entry: Any) -> Sequence[Any]:
+    """A mask as the places where it is True, for each of its dimensions; any other entry as it is."""
+    if not _is_mask(entry):
+        return (entry,)
+    if isinstance(entry, list | tuple):
+        entry = np.asarray(entry)
+    if isinstance(entry, np.ndarray) and entry.ndim and entry.dtype == np.bool_:
+        return entry.nonzero()
+    return coordinates(entry) if isinstance(entry, Infix) and len(entry.shape) else (entry,)
+
+
 def _plain(entry: Any) -> Any:
-    """An index entry, NumPy's integers as ints; boolean masks are refused."""
+    """An index entry, NumPy's integers as ints; single truth values are refused."""
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
     if _is_mask(entry):
         raise Unimplemented(
-            "a boolean mask gives a tensor whose shape is known only when the program runs; "
-            "use where(mask, x, y), or multiply by the mask"
+            "a single truth value gives a tensor with or without an element; use where(mask, x, y), or multiply by it"
         )
     if isinstance(entry, Infix | list | tuple) or getattr(entry, "ndim", 0) != 0:
         return entry

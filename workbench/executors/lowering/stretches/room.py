@@ -82,11 +82,11 @@ class StretchRoom:
     def _limit(self) -> int:
         return get_flag("FLAGS_plan_cache_mib") << 20
 
-    def may_keep(self, array: np.ndarray) -> bool:
+    def may_keep(self, nbytes: int) -> bool:
         """Whether memory for results is kept for the next run: where finding it is not worth the while it is not."""
-        if array.nbytes > _LARGE or self._bytes > self._limit:
+        if nbytes > _LARGE or self._bytes > self._limit:
             return False
-        self._bytes += array.nbytes
+        self._bytes += nbytes
         return True
 
     def address_of(self, array: np.ndarray) -> int:

@@ -37,8 +37,6 @@ from workbench.runtime.native.tape import address
 from workbench.runtime.words.codes import AT, DECLINED, ELSEWHERE, START
 
 _OPTIONS = MemoryOptions(flat=False)
-_ALONE = deque([(np.empty(0), 0)])
-_FREE = getrefcount(_ALONE[-1][0])  # references to an array that nobody else has
 
 
 class SizedGraph(NamedTuple):
@@ -199,6 +197,36 @@ class SizedForm:
 Patches = list[tuple[int, int]]  # words, and how far behind the first byte of an array they point
 
 
+class _Lent:
+    """Memory that was handed out, and the results in it.
+
+    Attributes:
+        memory: all of it. at: its address. results: the arrays in it, one that is all of it, or several.
+    """
+
+    __slots__ = ("_users", "at", "memory", "results")
+
+    def __init__(self, memory: np.ndarray, results: list[np.ndarray]) -> None:
+        self.memory, self.results = memory, results
+        self.at: int = memory.__array_interface__["data"][0]
+        self._users = 0
+
+    def settle(self) -> None:
+        """Nobody has any of it now: so many references there are then. A part of a result is one to the memory."""
+        self._users = self._references()
+
+    def is_free(self) -> bool:
+        """Whether nobody has any of it."""
+        return self._references() == self._users
+
+    def _references(self) -> int:
+        count = getrefcount(self.memory)
+        if self.results[0] is not self.memory:
+            for number in range(len(self.results)):
+                count += getrefcount(self.results[number])
+        return count
+
+
 class _ResultMemory:
     """Memory for results, new in every run, or what nobody reads any more of an earlier one.
 
@@ -206,38 +234,46 @@ class _ResultMemory:
         numbers: of the results in it. refs: of these. patches: the words that point there.
 
     Attributes:
-        whole: shape and dtype where it is one result. spare: memory of earlier runs, which others may have still, with
-            its addresses; what was handed out last is last.
+        spare: memory of earlier runs, which others may have still; what was handed out last is last.
     """
 
-    __slots__ = ("_room", "nbytes", "numbers", "patches", "refs", "spare", "whole")
+    __slots__ = ("_is_one", "_refs", "_room", "nbytes", "numbers", "patches", "spare")
 
     def __init__(self, numbers: list[int], refs: list[Ref], patches: Patches, room: StretchRoom) -> None:
-        self.numbers, self.refs, self.patches, self._room = numbers, refs, patches, room
-        (ref, *others) = refs
-        self.nbytes = ref.root.nbytes
-        fills = not ref.offset and ref.nbytes == self.nbytes and ref.strides == contiguous(ref)
-        self.whole = (ref.shape, ref.dtype) if fills and not others else None
-        self.spare: deque[tuple[np.ndarray, int]] = deque()
+        self.numbers, self._refs, self.patches, self._room = numbers, refs, patches, room
+        self.nbytes = refs[0].root.nbytes
+        fills = not refs[0].offset and refs[0].nbytes == self.nbytes and refs[0].strides == contiguous(refs[0])
+        self._is_one = fills and len(refs) == 1
+        self.spare: deque[_Lent] = deque()
 
-    def memory(self) -> tuple[np.ndarray, int]:
-        """An array that nobody else has, and its address."""
-        array = np.empty(*self.whole) if self.whole is not None else np.empty(self.nbytes, np.uint8)
-        at = array.__array_interface__["data"][0]
-        if self._room.may_keep(array):
-            self.spare.append((array, at))
-            self._room.addresses[id(array)] = at
-        return array, at
+    def lend(self) -> _Lent:
+        """Memory that nobody else has."""
+        if self.spare:
+            self.spare.rotate(-1)
+            lent = self.spare[-1]
+            if lent.is_free():
+                return lent
+        lent = self._new()
+        lent.settle()
+        if self._room.may_keep(self.nbytes):
+            self.spare.append(lent)
+            for array in lent.results:
+                self._room.addresses[id(array)] = address(array)
+        return lent
 
-    def results(self, memory: np.ndarray) -> list[np.ndarray]:
-        """The results in it, where it is not one."""
-        views = [np.ndarray(ref.shape, ref.dtype, memory, ref.offset, ref.strides) for ref in self.refs]
-        return list(map(np.ascontiguousarray, views))
+    def _new(self) -> _Lent:
+        if self._is_one:
+            (ref,) = self._refs
+            memory = np.empty(ref.shape, ref.dtype)
+            return _Lent(memory, [memory])
+        memory = np.empty(self.nbytes, np.uint8)
+        return _Lent(memory, [np.ndarray(r.shape, r.dtype, memory, r.offset, r.strides) for r in self._refs])
 
     def forget(self) -> int:
         """Keep no memory; how many bytes there were."""
-        for array, _ in self.spare:
-            del self._room.addresses[id(array)]
+        for lent in self.spare:
+            for array in lent.results:
+                del self._room.addresses[id(array)]
         freed = self.nbytes * len(self.spare)
         self.spare.clear()
         return freed
@@ -280,6 +316,13 @@ class Sized:
             for moved in [results[n]]
             if moved is not None and moved.words is None
         ]
+        self._strided = [
+            n
+            for numbers, _ in form.own
+            for n in numbers
+            for ref in [plan.refs[wanted[n]]]
+            if ref.strides != contiguous(ref)
+        ]
         self._count = len(wanted)
         control = form.room.pool.control
         assert control is not None
@@ -313,26 +356,17 @@ class Sized:
                     at = self._room.address_of(array)
                 for word, distance in patches:
                     table[word] = at + distance
-        memories = []
         for piece in self._pieces:
-            spare = piece.spare
-            if spare:
-                spare.rotate(-1)
-            if spare and getrefcount(spare[-1][0]) == _FREE:
-                memory, at = spare[-1]
-            else:
-                memory, at = piece.memory()
-            memories.append(memory)
+            lent = piece.lend()
+            at = lent.at
             for word, distance in piece.patches:
                 table[word] = at + distance
+            for number, result in zip(piece.numbers, lent.results):
+                results[number] = result
         if self._segment is not None and not self._walk():
             return None
-        for piece, memory in zip(self._pieces, memories):
-            if piece.whole is not None:
-                results[piece.numbers[0]] = memory
-                continue
-            for number, result in zip(piece.numbers, piece.results(memory)):
-                results[number] = result
+        for number in self._strided:
+            results[number] = np.ascontiguousarray(results[number])
         for number, source in self._handed:
             results[number] = arrays[source]
         for number, array in self._copied:
