@@ -40,9 +40,11 @@ def strings(node: ast.AST) -> Iterator[ast.Constant]:
 
 
 def names_of_kernels(tree: ast.AST) -> set[ast.Constant]:
-    """The strings of `writer.row("softmax", …)`: kernels may be called like the ops they do the work of."""
-    rows = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "row"]
-    return {text for row in rows for argument in row.args[:1] for text in strings(argument)}
+    """The strings of `writer.row("softmax", …)` and `@device_kernel("softmax")`: kernels may be called like ops."""
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    rows = [argument for n in calls if getattr(n.func, "attr", "") == "row" for argument in n.args[:1]]
+    noted = [argument for n in calls if getattr(n.func, "id", "") == "device_kernel" for argument in n.args]
+    return {text for argument in (*rows, *noted) for text in strings(argument)}
 
 
 def compared(tree: ast.AST) -> Iterator[ast.Constant]:

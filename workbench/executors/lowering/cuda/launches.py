@@ -14,7 +14,6 @@ import numpy as np
 
 from workbench.cuda.driver import Product
 from workbench.cuda.kernels.elementwise import Iteration, elementwise_kernel, iteration, read_by
-from workbench.cuda.kernels.embedding import look_up_kernel, table_gradient
 from workbench.cuda.kernels.random import chances_kernel, integers_kernel, normal_kernel, truths_kernel, uniform_kernel
 from workbench.cuda.kernels.rows import rows_kernel
 from workbench.cuda.kernels.transposes import move_kernel
@@ -321,29 +320,3 @@ def _draw_chances(writer: LaunchMaker, given: KernelWords) -> list[Call]:
     stream, _, x, out, count = given.words
     kernel = chances_kernel(out.dtype)
     return writer.launch(kernel.kernel, kernel.launch(count), [writer.at(stream), writer.at(x), writer.at(out)])
-
-
-# Tables
-
-
-@device_kernel("take_rows")
-def _take_rows(writer: LaunchMaker, given: KernelWords) -> list[Call]:
-    table, ids, out, outer, height, count, width, padding = given.words
-    if outer != 1 or np.dtype(table.dtype) != np.dtype(out.dtype):
-        raise Unsuitable
-    width = width * 4 // table.itemsize  # the CPU's kernel counts words
-    kernel = look_up_kernel(as_dtype(table.dtype).name, ids.dtype)
-    addresses = [*(writer.at(a) for a in (table, ids, out)), writer.status_at()]
-    return writer.launch(kernel.kernel, kernel.launch(count, height, width, padding), addresses)
-
-
-@device_kernel("add_rows")
-def _add_rows(writer: LaunchMaker, given: KernelWords) -> list[Call]:
-    x, ids, out, outer, height, count, width, padding = given.words
-    if outer != 1 or x.dtype != out.dtype:
-        raise Unsuitable
-    kernel = table_gradient(x.dtype, ids.dtype)
-    rank, add_up = kernel.launches(count, height, width, padding)
-    order = writer.temporary((count,), np.int64), writer.temporary((count,), np.int32)
-    ranked = writer.launch(kernel.rank, rank, [writer.at(a) for a in (ids, *order)])
-    return [*ranked, *writer.launch(kernel.add_up, add_up, [writer.at(a) for a in (x, *order, out)])]

@@ -56,4 +56,12 @@ def _is_ahead(tensor: LoDTensor) -> bool:
     return tensor.mirror is not None and tensor.mirror.is_ahead
 
 
-GPUS = Target(joins_natively, has_device_kernels, has_device_kernels, CudaLowering, DeviceStorage, threads=1)
+GPUS = Target(
+    joins_natively,
+    has_device_kernels,
+    has_device_kernels,
+    CudaLowering,
+    DeviceStorage,
+    threads=1,
+    joins_attention=False,
+)

@@ -16,7 +16,9 @@ import numpy as np
 from workbench.cuda.devices.gpu import GPU
 from workbench.cuda.kernels.numbers import NoKernel
 from workbench.errors import NotFound
+from workbench.executors.lowering.cuda import indexed  # noqa: F401 (notes its kernels)
 from workbench.executors.lowering.cuda.device_calls import Constants, DeviceScratch, LaunchMaker
+from workbench.executors.lowering.cuda.images import DeviceImages
 from workbench.executors.lowering.cuda.launches import KernelWords, device_kernels, launches_of, vector_launches
 from workbench.executors.lowering.cuda.rules import device_rules_of
 from workbench.executors.lowering.cuda.statuses import Statuses
@@ -66,6 +68,7 @@ class LaunchWriter(LaunchMaker):
         self._draws = context.stream
         self._calls: list[Call] = []
         self.calls_blas = False
+        self.images = DeviceImages(self, lambda calls: self._calls.extend(calls))
 
     def _stream(self, node: Any) -> np.ndarray:
         words = self._draws(node)

@@ -80,9 +80,11 @@ class TapeWriter:
         context: what rows are bound to.
         calls_blas: whether some row may call the BLAS.
         takes_integers: whether element-wise work may be on integers.
+        images: what does convolutions and pooling in place of the kernels of the tape; None: they do.
     """
 
     takes_integers = False
+    images: Any = None
 
     def __init__(
         self,

@@ -131,6 +131,9 @@ def convolve(writer: TapeWriter, geo: Geometry, x: np.ndarray, w: np.ndarray, ou
         form: one of `forms.convolve_forms`; if not given, the quickest but Winograd's.
     """
     require_dense(x, w, out)
+    if writer.images is not None:
+        writer.images.convolve(geo, x, w, out)
+        return
     form = form or form_of(geo, item=x.itemsize)
     if form == "together":
         together.convolve(writer, geo, x, w, out)
@@ -147,6 +150,9 @@ def input_gradient(
 ) -> None:
     """The gradient of the input: where strides are 1 a convolution of `g` with the filter turned round."""
     require_dense(g, w, out)
+    if writer.images is not None:
+        writer.images.input_gradient(geo, g, w, out)
+        return
     form, turned = form or input_form_of(geo, item=g.itemsize), turned_round(geo)
     if form == "together":
         together.input_gradient(writer, geo, g, w, out)
@@ -163,6 +169,9 @@ def filter_gradient(
 ) -> None:
     """The gradient of the filter: of blocks of samples, then added up."""
     require_dense(x, g, out)
+    if writer.images is not None:
+        writer.images.filter_gradient(geo, x, g, out)
+        return
     form, samples = form or filter_form_of(geo, x.itemsize), sample_blocks(geo)
     if form == "together":
         together.filter_gradient(writer, geo, x, g, out)

@@ -36,6 +36,9 @@ def pool2d(writer: TapeWriter, row: Row) -> None:
 
 def _pool(writer: TapeWriter, row: Row, x: np.ndarray, out: np.ndarray) -> None:
     require_dense(x, out)
+    if writer.images is not None:
+        writer.images.pool(row, x, out)
+        return
     windows = _windows(row, x.shape, out.shape)
     planes = x.shape[0] * x.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
@@ -60,6 +63,9 @@ def pool2d_grad(writer: TapeWriter, row: Row) -> None:
 def _spread(writer: TapeWriter, row: Row, x: Any, g: Any, out: np.ndarray) -> None:
     """The gradient of the input; averages do not ask for the input itself."""
     require_dense(g, out)
+    if writer.images is not None:
+        writer.images.spread(row, x, g, out)
+        return
     windows = _windows(row, out.shape, g.shape)
     planes = out.shape[0] * out.shape[1]
     if row.node.attrs["pooling_type"] == "avg":
