@@ -29,6 +29,8 @@ THREADS = TILE // 2
 MOST_BEST = TILE // 2
 """More of the best of a row than these are had by sorting it."""
 WARP, WARPS = 32, 8
+LONG = 2048
+"""Entries of a row from which on a block looks for its extreme."""
 MOST_GRID = 2**31 - 1
 
 _FIRST = """
@@ -109,12 +111,27 @@ _EXTREME = """
     const NUMBER value = number_of(x[(o * width + n) * inner + i]);
     if (where < 0 || is_first(value, n, best, where)) { best = value; where = n; }
   }
-  for (int apart = TEAM / 2; apart > 0; apart /= 2) {
+  for (int apart = (TEAM < 32 ? TEAM : 32) / 2; apart > 0; apart /= 2) {
     const NUMBER other = (NUMBER)__shfl_xor_sync(0xffffffffu, best, apart);
     const long long there = __shfl_xor_sync(0xffffffffu, where, apart);
     if (there >= 0 && (where < 0 || is_first(other, there, best, where))) { best = other; where = there; }
   }
+  JOINED
   if (is_live && threadIdx.x % TEAM == 0) y[row] = where;
+"""
+_JOINED = """
+  __shared__ NUMBER bests[WARPS];
+  __shared__ long long places[WARPS];
+  if (threadIdx.x % 32 == 0) {
+    bests[threadIdx.x / 32] = best;
+    places[threadIdx.x / 32] = where;
+  }
+  __syncthreads();
+  for (int n = 1; threadIdx.x == 0 && n < WARPS; ++n)
+    if (places[n] >= 0 && (where < 0 || is_first(bests[n], places[n], best, where))) {
+      best = bests[n];
+      where = places[n];
+    }
 """
 
 
@@ -171,8 +188,8 @@ class ExtremeKernel:
     team: int
 
     def launch(self, outer: int, width: int, inner: int) -> Launch:
-        """For rows of `[outer, width, inner]`, alone or side by side as those it was made for."""
-        if self.team != team_of(inner):
+        """For rows of `[outer, width, inner]` with as large a team as those it was made for."""
+        if self.team != team_of(width, inner):
             raise NoKernel("rows lie in another way than those the kernel was made for")
         blocks = -(-outer * inner // (WARP * WARPS // self.team))
         if blocks > MOST_GRID:
@@ -223,9 +240,9 @@ def kept_of(width: int, most: int) -> int:
     return whole * min(most, TILE) + min(rest, most)
 
 
-def team_of(inner: int) -> int:
-    """Threads that share a row: a warp where its entries lie side by side."""
-    return WARP if inner == 1 else 1
+def team_of(width: int, inner: int) -> int:
+    """Threads that share a row: a warp, or a block, where its entries lie side by side."""
+    return 1 if inner > 1 else WARP if width <= LONG else WARP * WARPS
 
 
 def tile_size(width: int) -> int:
@@ -259,10 +276,15 @@ def run_merge(dtype: Any, is_descending: bool) -> RunMerge:
     return RunMerge(_kernel("merge_runs", operands, "outer width inner length", _MERGE, 256, is_descending))
 
 
-def extreme_kernel(dtype: Any, inner: int, is_largest: bool, places: Any = "int64") -> ExtremeKernel:
-    """Make the kernel for rows with so many others side by side; NaN is both the largest and the smallest."""
-    name, team = as_dtype(dtype).name, team_of(inner)
-    text = _EXTREME.replace("TEAM", str(team)).replace("ROWS", str(WARP * WARPS // team))
+def extreme_kernel(dtype: Any, width: int, inner: int, is_largest: bool, places: Any = "int64") -> ExtremeKernel:
+    """Make the kernel for rows of a width with so many others side by side; NaN is both the largest and the smallest.
+
+    Args:
+        places: the dtype of the result.
+    """
+    name, team = as_dtype(dtype).name, team_of(width, inner)
+    joined = _JOINED.replace("WARPS", str(WARPS)) if team > WARP else ""
+    text = _EXTREME.replace("JOINED", joined).replace("TEAM", str(team)).replace("ROWS", str(WARP * WARPS // team))
     operands = [("x", name), ("y", as_dtype(places).name)]
     head = "is_more" if is_largest else "(a < b || (a != a && b == b))"
     return ExtremeKernel(_ordered("extreme", operands, "outer width inner", text, WARP * WARPS, head), team)
