@@ -185,7 +185,7 @@ def test_no_file_imports_anything_above_its_row() -> None:
         ("workbench/graph/build.py", "import workbench.runtime.storage.scope", "neighbours"),
         ("workbench/dygraph/tape.py", "from workbench.executors import serial", "neighbours"),
         ("workbench/experiments/run.py", "import matplotlib.pyplot as plt", "only rows 8"),
-        ("workbench/runtime/cpu.py", "import cupy", "CuPy"),
+        ("workbench/runtime/device.py", "import cupy", "CuPy"),
         ("magics/program.py", "import magics.arguments", "exists twice"),
         ("magics/program.py", "from workbench import enable_static", "row 10 is above row 9"),
         ("workbench/shapes/a.py", "import numpy", "in no row"),

@@ -317,7 +317,7 @@ SUMS = PRODUCTS | CONVOLUTIONS | REDUCTIONS | FUNCTIONS
 WITHOUT_A_ROW = {
     "cummax cummin max_pool2d_with_index pool2d_pick reduce_amax reduce_amin reduce_max reduce_min arg_max arg_min "
     "reduce_all reduce_any": "they choose and add nothing",
-    "expand_reduced broadcast_to_like": "they repeat",
+    "broadcast_to_like": "they repeat",
     "fused_dot_product_attention": "what a pass makes of the ops of attention, which has a row",
     "accuracy": "it counts",
     "pool2d_spread": "it divides; windows that overlap are few",

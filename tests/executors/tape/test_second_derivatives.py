@@ -19,8 +19,8 @@ from workbench.framework.op.record import find_op
 F = wb.nn.functional
 
 BODIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "sums": ("expand_reduced_grad", lambda x: wb.sum(x * x, axis=1)),
-    "means": ("expand_reduced_grad", lambda x: wb.mean(x * x * x, axis=[0, 1])),
+    "sums": ("broadcast_to_like_grad", lambda x: wb.sum(x * x, axis=1)),
+    "means": ("broadcast_to_like_grad", lambda x: wb.mean(x * x * x, axis=[0, 1])),
     "broadcast": ("reduce_to_like_grad", lambda x: x[0:1] * x * x),
     "parts": ("slice_put_grad", lambda x: x[1:3, 2] * x[0:2, 3]),
     "labels": ("place_label_grad", lambda x: F.nll_loss(x * x, wb.assign(np.array([1, 0, 4, 2])))),

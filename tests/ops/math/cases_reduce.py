@@ -74,16 +74,6 @@ def position(choose):
     return ref
 
 
-def spread(x, like, dim=(), keep_dim=False, reduce_all=False, average=False):
-    axes = range(like.ndim) if reduce_all else [d % like.ndim for d in dim]
-    values, out = iter(x.ravel()), np.empty(like.shape)
-    for index in itertools.product(*(range(d) for i, d in enumerate(like.shape) if i not in axes)):
-        rest = iter(index)
-        place = tuple(slice(None) if i in axes else next(rest) for i in range(like.ndim))
-        out[place] = next(values)
-    return out / (math.prod(like.shape[i] for i in axes) if average else 1)
-
-
 CASES = [
     *[
         case
@@ -170,22 +160,6 @@ CASES = [
         )
     ],
     Case("arg_max", [np.array([1.0, 3.0, 2.0])], {"axis": 0}, ref=position(max), id="vector", size0=False),
-    *[
-        Case(
-            "expand_reduced",
-            [np.zeros(shape) + R.normal(size=shape), X],
-            attrs,
-            ref=spread,
-            id=name,
-            size0=False,
-        )
-        for name, shape, attrs in (
-            ("all", (1,), {"reduce_all": True}),
-            ("two", (4,), {"dim": [0, 2]}),
-            ("kept", (3, 1, 2), {"dim": [1], "keep_dim": True}),
-            ("average", (3, 2), {"dim": [1], "average": True}),
-        )
-    ],
     Case("reduce_to_like", [X, np.zeros((4, 1))], ref=lambda x, like: np.einsum("ijk->j", x)[:, None], tol=HALF),
     Case("reduce_to_like", [X, np.zeros((3, 4, 2))], ref=lambda x, like: x, id="same"),
     Case(

@@ -19,6 +19,7 @@ from typing import Any
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost, Op, Slot, grad_slot, parse_slots
+from workbench.framework.op.row_rule import rule_of
 from workbench.framework.rows.arrays import Check, numpy_form
 from workbench.framework.rows.program import Operand, Option, RowProgram, note_program
 from workbench.framework.rows.recording import Per
@@ -77,13 +78,18 @@ def row_op(
             may ask for the gradients of outputs, too, under their names; all of them by default.
         layouts: see `RowProgram`; `grad_layouts` those of the backward op, the same by default.
         soft_labels: the attribute under which labels are no integers but numbers for every element.
-        grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; without it the backward
-            op runs the rule `grad`.
+        grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; the rule `grad` is made
+            from it, see `row_rule`. Where the gradient is no row program, the op declares a rule instead.
         grad_needs: of several outputs, those without whose gradients `grad_body` cannot do; others have to be absent.
         row_shape: see `RowProgram`. check, require: see `numpy_form`.
         around: makes the op's `forward` of the NumPy form: for what is no matter of rows, such as other dtypes.
         record: any further field of `op`.
+
+    Raises:
+        ValueError: there are both a rule and a body for the gradient.
     """
+    if grad_body is not None and "grad" in record:
+        raise ValueError(f"op {type!r} states its gradient twice: the rule `grad` is made from `grad_body`")
     programs = _Programs(
         kinds=dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE),
         labels=_names(labels), soft_labels=soft_labels, wide=_names(wide), aliases=record.get("aliases", {}),
@@ -104,6 +110,7 @@ def row_op(
             of_grad = _slots_of_backward(inputs, outputs, record, grad_optional, needed)
             own_layouts = layouts if grad_layouts is None else grad_layouts
             backward = programs.make(f"{type}_grad", grad_body, *of_grad, own_layouts)
+            record["grad"] = rule_of(own, backward, _names(record.get("by_products", "")))
             record["grad_forward"] = numpy_form(backward, check, require)
         declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
         forward = numpy_form(own, check, require)

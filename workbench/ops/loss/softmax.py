@@ -14,10 +14,8 @@ from workbench.framework.values.spec import (
     same_dim,
     shape_text,
 )
-from workbench.ops.index.label import IGNORE_INDEX, place_label, reduced_shape, require_labels
+from workbench.ops.index.label import IGNORE_INDEX, reduced_shape, require_labels
 from workbench.ops.index_range import require_in_range
-from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.math.unary import exp
 
 OFFERED = {"workbench.nn.functional": "log_softmax softmax softmax_with_cross_entropy"}
 
@@ -26,11 +24,6 @@ def _infer(x: Spec, axis: int) -> Spec:
     require_float("softmax", x)
     normalize_axis(axis, len(x.shape))
     return x
-
-
-def _softmax_rule(g: Any, y: Any, x: Any, axis: int) -> Any:
-    gy = g * y
-    return gy - y * reduce_sum(gy, axis=axis, keepdim=True)
 
 
 def _softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
@@ -45,7 +38,6 @@ def _softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     attrs={"axis": -1},
     like_x="Out",
     infer=_infer,
-    grad=_softmax_rule,
     grad_body=_softmax_back,
     saved="Out",
     shape_only="X",
@@ -88,7 +80,6 @@ def _log_softmax_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     attrs={"axis": -1},
     like_x="Out",
     infer=_infer,
-    grad=lambda g, y, x, axis: g - exp(y) * reduce_sum(g, axis=axis, keepdim=True),
     grad_body=_log_softmax_back,
     saved="Out",
     shape_only="X",
@@ -129,24 +120,6 @@ def _require_soft(logits: Spec, label: Spec) -> None:
         raise ShapeError("soft labels have the shape of the logits", shape_text(logits.shape), shape_text(label.shape))
 
 
-def _cross_entropy_rule(
-    g: Any, out: Any, logits: Any, label: Any, soft_label: bool, ignore_index: int, axis: int, **attrs: Any
-) -> Any:
-    g_softmax, g_loss = g
-    softmax = out[0]
-    total = None
-    if g_loss is not None:
-        if soft_label:
-            target = label * g_loss
-        else:
-            target = place_label(label, g_loss, softmax, axis=axis, ignore_index=ignore_index)
-        total = softmax * reduce_sum(target, axis=axis, keepdim=True) - target
-    if g_softmax is not None:
-        more = _softmax_rule(g_softmax, softmax, logits, axis)
-        total = more if total is None else total + more
-    return total
-
-
 def _cross_entropy_back(
     rows: Any, logits: Any, label: Any, softmax: Any, g_softmax: Any, g_loss: Any, soft_label: bool, ignore_index: int
 ) -> Any:
@@ -173,7 +146,6 @@ def _cross_entropy_back(
     shaped_like={"Logits": "Softmax"},
     attrs={"soft_label": False, "ignore_index": IGNORE_INDEX, "numeric_stable_mode": True, "axis": -1},
     infer=_infer_cross_entropy,
-    grad=_cross_entropy_rule,
     grad_body=_cross_entropy_back,
     grad_needs="Loss",
     saved="Label, Softmax",

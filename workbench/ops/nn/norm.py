@@ -2,8 +2,6 @@
 
 Sources: Ioffe and Szegedy, "Batch Normalization", ICML 2015;
     Ba, Kiros and Hinton, "Layer Normalization", 2016.
-Both gradients come twice: as a rule that computes the statistics from `x` again (so that it can itself be
-differentiated), and as a row program that uses the saved statistics.
 """
 
 from __future__ import annotations
@@ -16,11 +14,8 @@ from workbench.framework.op.rows import flat_rows, from_axis, row_op
 from workbench.framework.rows.kernel import COLUMNS, LINES, PLANES
 from workbench.framework.values.dtype import wide_dtype
 from workbench.framework.values.spec import Shape, Spec, merge_dim, require_float, same_dim, shape_text, size_of
-from workbench.ops.math.reductions.reduce import mean
-from workbench.ops.math.reductions.reduce import sum as reduce_sum
-from workbench.ops.nn.channels import channel_axis, other_axes, per_channel, uses_given_statistics
+from workbench.ops.nn.channels import channel_axis, other_axes, uses_given_statistics
 from workbench.ops.tensor.assign import assign
-from workbench.ops.tensor.shape import RESHAPE_LIKE, reshape
 
 OFFERED = {"workbench.nn.functional": "batch_norm layer_norm"}
 
@@ -46,36 +41,6 @@ def _infer_batch_norm(x: Spec, *channels: Spec | None, data_layout: str, **attrs
     assert moving_mean is not None and moving_variance is not None
     saved = Spec((count,), wide_dtype(x.dtype))
     return x, moving_mean, moving_variance, saved, saved
-
-
-def _batch_norm_rule(
-    g: Any, out: Any, x: Any, scale: Any, bias: Any, moving_mean: Any, moving_variance: Any,
-    epsilon: float, is_test: bool, data_layout: str, use_global_stats: bool, trainable_statistics: bool,
-    **attrs: Any,
-) -> tuple[Any, ...]:  # fmt: skip
-    if g[0] is None:  # the statistics are by-products: only Y passes gradients on
-        return None, None, None
-    axes = list(other_axes(len(x.shape), data_layout))
-    columns = per_channel(x.shape, data_layout)
-    dtype = wide_dtype(x.dtype)
-    x, g_y = x.astype(dtype), g[0].astype(dtype)
-    given = uses_given_statistics(is_test, use_global_stats, trainable_statistics)
-    if given:
-        centred, inverse = x - reshape(out[3], columns), reshape(out[4], columns)
-    else:
-        centred = x - mean(x, axis=axes, keepdim=True)
-        inverse = (mean(centred * centred, axis=axes, keepdim=True) + epsilon) ** -0.5
-    normal = centred * inverse
-    g_normal = g_y if scale is None else g_y * reshape(scale.astype(dtype), columns)
-    g_x = g_normal * inverse if given else _centred_gradient(g_normal, normal, inverse, axes)
-    g_scale = None if scale is None else reduce_sum(g_y * normal, axis=axes)
-    return g_x, g_scale, None if bias is None else reduce_sum(g_y, axis=axes)
-
-
-def _centred_gradient(g: Any, normal: Any, inverse: Any, axes: list[int]) -> Any:
-    """The gradient through (x - mean) / std over `axes`."""
-    along = mean(g * normal, axis=axes, keepdim=True)
-    return (g - mean(g, axis=axes, keepdim=True) - normal * along) * inverse
 
 
 def _given(attrs: dict[str, Any]) -> bool:
@@ -128,7 +93,6 @@ def _batch_norm_back(
     },
     like_x="Y",
     infer=_infer_batch_norm,
-    grad=_batch_norm_rule,
     grad_body=_batch_norm_back,
     grad_needs="Y",
     saved="X, Scale, SavedMean, SavedVariance",
@@ -235,31 +199,6 @@ def _is_weight_of(shape: Shape, normal: Shape) -> bool:
     return len(shape) == len(normal) and all(map(same_dim, shape, normal))
 
 
-def _layer_norm_rule(
-    g: Any, out: Any, x: Any, scale: Any, bias: Any, epsilon: float, begin_norm_axis: int
-) -> tuple[Any, ...]:
-    if g[0] is None:
-        return None, None, None
-    axes = list(range(begin_norm_axis, len(x.shape)))
-    before = list(range(begin_norm_axis))
-    dtype = wide_dtype(x.dtype)
-    normal_shape = list(x.shape[begin_norm_axis:])
-    x, g_y = x.astype(dtype), g[0].astype(dtype)
-    centred = x - mean(x, axis=axes, keepdim=True)
-    inverse = (mean(centred * centred, axis=axes, keepdim=True) + epsilon) ** -0.5
-    normal = centred * inverse
-    g_normal = g_y if scale is None else g_y * reshape(scale.astype(dtype), normal_shape)
-
-    def like(total: Any, weight: Any) -> Any:
-        return RESHAPE_LIKE(reduce_sum(total, axis=before) if before else total, weight)
-
-    return (
-        _centred_gradient(g_normal, normal, inverse, axes),
-        None if scale is None else lambda: like(g_y * normal, scale),
-        None if bias is None else lambda: like(g_y, bias),
-    )
-
-
 def _layer_norm_back(
     rows: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any, g: Any, g_mean: Any, g_variance: Any,
     epsilon: float,
@@ -286,7 +225,6 @@ def _layer_norm_back(
     attrs={"epsilon": 1e-5, "begin_norm_axis": 1},
     like_x="Y",
     infer=_infer_layer_norm,
-    grad=_layer_norm_rule,
     grad_body=_layer_norm_back,
     grad_needs="Y",
     saved="X, Scale, Mean, Variance",

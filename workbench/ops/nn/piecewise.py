@@ -14,10 +14,14 @@ OFFERED = {"workbench.nn.functional": "hardsigmoid hardswish hardtanh leaky_relu
 # The rectifier and its kin
 
 
+def _relu_grad(g: Any, y: Any, x: Any) -> Any:
+    return g * (y > 0.0)
+
+
 @float_elementwise(
     "relu",
-    grad=lambda g, y, x: g * (y > 0.0),
-    grad_forward=lambda xp, x, y, g, wanted=None: g * (y > 0),
+    grad=_relu_grad,
+    grad_forward=lambda xp, x, y, g, wanted=None: _relu_grad(g, y, x),
     saved="Out",
     traits="activation",
 )

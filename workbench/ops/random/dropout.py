@@ -53,20 +53,17 @@ def kept_factor(dropout_prob: float, is_test: bool, dropout_implementation: str)
     return 1.0 if is_test or dropout_prob == 1 else 1.0 / (1.0 - dropout_prob)
 
 
-def _rule(
-    g: Any, out: Any, x: Any, dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any
-) -> Any:
+def _through(
+    g: Any, mask: Any, dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any
+) -> Any:  # fmt: skip
+    """The gradient, of tensors as of arrays."""
     factor = kept_factor(dropout_prob, is_test, dropout_implementation)
-    return g[0] * factor if is_test else g[0] * out[1].astype(g[0].dtype) * factor
+    return g * factor if is_test else g * (mask.astype(g.dtype) * factor)
 
 
 @in_float32
-def _back(
-    xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any,
-    dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any,
-) -> Any:  # fmt: skip
-    factor = g.dtype.type(kept_factor(dropout_prob, is_test, dropout_implementation))
-    return g * factor if is_test else g * (mask * factor)
+def _back(xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any, **attrs: Any) -> Any:
+    return _through(g, mask, **attrs)
 
 
 @op(
@@ -83,7 +80,7 @@ def _back(
     },
     like_x="Out",
     infer=_infer,
-    grad=_rule,
+    grad=lambda g, out, x, **attrs: _through(g[0], out[1], **attrs),
     grad_forward=_back,
     saved="Mask",
     shape_only="X",

@@ -15,8 +15,6 @@ from workbench.framework.values.spec import Spec, normalize_axis
 from workbench.ops.arguments import one_int
 from workbench.ops.math.reductions.reduce import (
     ATTRS,
-    EXPAND_REDUCED,
-    REDUCE_SUM,
     ROWS,
     infer_reduced,
     reduced_axes,
@@ -45,10 +43,6 @@ def _require_elements(what: str, x: Spec, axis: int) -> None:
 # Extremes: every element that equals the result gets the whole gradient, as in Paddle
 
 
-def _extreme_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
-    return EXPAND_REDUCED(g, x, **attrs) * (x == EXPAND_REDUCED(out, x, **attrs))
-
-
 def _extreme_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     return g * (x == y)
 
@@ -59,7 +53,6 @@ def _extreme_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the maximum"),
-    grad=_extreme_grad,
     grad_body=_extreme_back,
     saved="X, Out",
     layer="max",
@@ -75,7 +68,6 @@ def REDUCE_MAX(rows: Any, x: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the minimum"),
-    grad=_extreme_grad,
     grad_body=_extreme_back,
     saved="X, Out",
     layer="min",
@@ -83,11 +75,6 @@ def REDUCE_MAX(rows: Any, x: Any) -> Any:
 def REDUCE_MIN(rows: Any, x: Any) -> Any:
     """The smallest element over `dim`, NaN if one is."""
     return rows.min(x)
-
-
-def _shared_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
-    is_met = (x == EXPAND_REDUCED(out, x, **attrs)).astype(x.dtype)
-    return EXPAND_REDUCED(g / REDUCE_SUM(is_met, **attrs), x, **attrs) * is_met
 
 
 def _shared_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
@@ -101,7 +88,6 @@ def _shared_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the maximum"),
-    grad=_shared_grad,
     grad_body=_shared_back,
     saved="X, Out",
     layer="amax",
@@ -117,7 +103,6 @@ def REDUCE_AMAX(rows: Any, x: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=_infer_extreme("the minimum"),
-    grad=_shared_grad,
     grad_body=_shared_back,
     saved="X, Out",
     layer="amin",

@@ -12,11 +12,8 @@ from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.rows import row_op
 from workbench.framework.values.dtype import bool_
 from workbench.framework.values.spec import Spec, groups_of
-from workbench.ops.math.compare import where
 from workbench.ops.math.reductions.reduce import (
     ATTRS,
-    EXPAND_REDUCED,
-    REDUCE_SUM,
     ROWS,
     infer_float,
     infer_reduced,
@@ -24,7 +21,6 @@ from workbench.ops.math.reductions.reduce import (
     reduced_axes,
     reduction,
 )
-from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
 
 OFFERED = {"workbench": "all any logsumexp prod"}
@@ -32,26 +28,16 @@ OFFERED = {"workbench": "all any logsumexp prod"}
 # Products
 
 
-def _prod_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
+def _prod_back(rows: Any, x: Any, g: Any) -> Any:
     """g times the product of the other elements, exact where elements are 0.
 
     A first derivative: the second one by two elements that are 0 comes out as 0.
     """
     is_zero = x == 0.0
-    safe = where(is_zero, 1.0, x)
-    product = REDUCE_PROD(safe, **attrs)
-    zeros = REDUCE_SUM(is_zero.astype(x.dtype), **attrs)
-    alone = EXPAND_REDUCED(g * product * (zeros == 1.0), x, **attrs)  # x is the only zero
-    others = EXPAND_REDUCED(g * product * (zeros == 0.0), x, **attrs)
-    return where(is_zero, alone, others / safe)
-
-
-def _prod_back(rows: Any, x: Any, g: Any) -> Any:
-    is_zero = x == 0.0
     safe = rows.where(is_zero, 1.0, x)
     product = rows.prod(safe)
     zeros = rows.sum(is_zero.astype(x.dtype))
-    alone = g * product * (zeros == 1.0)
+    alone = g * product * (zeros == 1.0)  # x is the only zero
     others = g * product * (zeros == 0.0)
     return rows.where(is_zero, alone, others / safe)
 
@@ -62,7 +48,6 @@ def _prod_back(rows: Any, x: Any, g: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=infer_reduced,
-    grad=_prod_grad,
     grad_body=_prod_back,
     saved="X",
     layer="prod",
@@ -166,10 +151,6 @@ def any(x: Tensor, axis: Any = None, keepdim: bool = False, name: str | None = N
 # log-sum-exp
 
 
-def _logsumexp_grad(g: Any, out: Any, x: Any, **attrs: Any) -> Any:
-    return EXPAND_REDUCED(g, x, **attrs) * exp(x - EXPAND_REDUCED(out, x, **attrs))
-
-
 def _logsumexp_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     return g * rows.exp(x - y)
 
@@ -180,7 +161,6 @@ def _logsumexp_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=infer_float("logsumexp"),
-    grad=_logsumexp_grad,
     grad_body=_logsumexp_back,
     saved="X, Out",
 )

@@ -1,4 +1,4 @@
-"""Reductions, and their way back.
+"""Sums and means, and what all reductions share.
 
 A reduction over every dimension gives shape [1] in a program, as in Paddle 2.0 to 2.4 (no tensor loses its last one),
 and [] in dynamic mode, as since 2.5; the attribute `zero_dim` says which.
@@ -7,11 +7,9 @@ Half-precision sums are taken in float32 and rounded once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
 from workbench.framework.op.recorder import zero_dim
 from workbench.framework.op.rows import row_op
@@ -20,7 +18,6 @@ from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import Shape, Spec, require_float
 from workbench.ops.arguments import distinct_axes, int_list
 from workbench.ops.pointwise import Tensor
-from workbench.ops.precision import rounded, wide
 
 OFFERED = {"workbench": "mean sum"}
 
@@ -62,39 +59,6 @@ def reduce_with(
     """Call an array method with `axis` and `keepdims`; without `zero_dim` the result has at least one dimension."""
     out = function(axis=reduced_axes(x.ndim, dim, reduce_all), keepdims=keep_dim)
     return out.reshape(out.shape or (() if zero_dim else (1,)))
-
-
-# The way back: a reduced tensor spread over the shape it was reduced from
-
-
-def _spread(xp: Any, x: Any, shape: Shape, axes: Sequence[int], average: bool) -> Any:
-    if average:
-        # float16 overflows beyond 65504 elements, a Python number does not
-        x = rounded(wide(x) / max(math.prod(shape[i] for i in axes), 1), x)
-    out = xp.empty(shape, x.dtype)
-    out[...] = x.reshape(_kept(shape, axes))
-    return out
-
-
-def _expand_grad(g: Any, out: Any, x: Any, like: Any, average: bool, **attrs: Any) -> Any:
-    return (REDUCE_MEAN if average else REDUCE_SUM)(g, **attrs)
-
-
-@op(
-    "expand_reduced",
-    "X, Like -> Out",
-    attrs={**ATTRS, "average": False},
-    infer=lambda x, like, **attrs: x.with_shape(like.shape),
-    grad=_expand_grad,
-    saved="",
-    shape_only="X, Like",
-    no_grad="Like",
-)
-def EXPAND_REDUCED(
-    xp: Any, x: Any, like: Any, dim: Sequence[int], keep_dim: bool, reduce_all: bool, zero_dim: bool, average: bool
-) -> Any:
-    """X, reduced by `dim` from the shape of Like, repeated over it; `average` divides by the repeats."""
-    return _spread(xp, x, like.shape, reduced_axes(len(like.shape), dim, reduce_all), average)
 
 
 # Sums and means
@@ -139,7 +103,6 @@ def _infer_sum(x: Spec, out_dtype: str, **attrs: Any) -> Spec:
     around=_in_dtype,
     attrs={**ATTRS, "out_dtype": ""},
     infer=_infer_sum,
-    grad=lambda g, out, x, out_dtype, **attrs: EXPAND_REDUCED(g, x, **attrs),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g,
     saved="",
@@ -157,7 +120,6 @@ def REDUCE_SUM(rows: Any, x: Any) -> Any:
     **ROWS,
     attrs=ATTRS,
     infer=infer_float("reduce_mean"),
-    grad=lambda g, out, x, **attrs: EXPAND_REDUCED(g, x, average=True, **attrs),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g / rows.count,
     saved="",
@@ -180,7 +142,6 @@ def _infer_mean(x: Spec, zero_dim: bool) -> Spec:
     **ROWS,
     attrs={"zero_dim": False},
     infer=_infer_mean,
-    grad=lambda g, out, x, zero_dim: EXPAND_REDUCED(g, x, reduce_all=True, average=True, zero_dim=zero_dim),
     grad_layouts=(),  # vector code repeats numbers, together with the element-wise ops around it
     grad_body=lambda rows, x, g: g / rows.count,
     saved="",

@@ -29,7 +29,7 @@ from workbench.framework.values.spec import groups_of, merged_groups, normalize_
 from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.math.reductions.extreme import ARG_MAX, ARG_MIN
 from workbench.ops.math.reductions.like import BROADCAST_TO_LIKE, REDUCE_TO_LIKE
-from workbench.ops.math.reductions.reduce import EXPAND_REDUCED, MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
+from workbench.ops.math.reductions.reduce import MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
 from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
 
 LONG = 256  # floats of a row
@@ -95,20 +95,10 @@ def _axes(row: Row, rank: int) -> tuple[int, ...]:
 def reduce_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     require(g is not None)
-    spread(writer, g, out, _axes(row, x.ndim), average=row.node.record is not REDUCE_SUM.backward)
-
-
-@native(EXPAND_REDUCED)
-def expand_reduced(writer: TapeWriter, row: Row) -> None:
-    (out,), (x, like) = operands(writer, row)
-    spread(writer, x, out, _axes(row, like.ndim), row.node.attrs["average"])
-
-
-def spread(writer: TapeWriter, reduced: np.ndarray, out: np.ndarray, axes: Sequence[int], average: bool) -> None:
-    """What a reduction gave, repeated along what it was taken over; or its share."""
-    require_floating(reduced, out)
-    count = math.prod(out.shape[a] for a in axes) if average else 1
-    _divided(writer, seen_along(reduced, out.shape, axes), out, count)
+    require_floating(g, out)
+    axes = _axes(row, x.ndim)
+    is_sum = row.node.record is REDUCE_SUM.backward
+    _divided(writer, seen_along(g, out.shape, axes), out, 1 if is_sum else math.prod(out.shape[a] for a in axes))
 
 
 @native(REDUCE_TO_LIKE, BROADCAST_TO_LIKE.backward)
@@ -118,17 +108,6 @@ def reduce_to_like(writer: TapeWriter, row: Row) -> None:
     x = x if row.node.record is REDUCE_TO_LIKE else g
     require(x is not None)
     add_up(writer, x, out)
-
-
-@native(EXPAND_REDUCED.backward)
-def expand_reduced_grad(writer: TapeWriter, row: Row) -> None:
-    (out,), (_, like, g) = operands(writer, row)
-    require(g is not None)
-    attrs, axes = row.node.attrs, _axes(row, like.ndim)
-    total = out if not attrs["average"] else writer.temporary(out.shape, out.dtype)
-    sum_axes(writer, g, axes, total)
-    if attrs["average"]:
-        _divided(writer, total, out, math.prod(like.shape[a] for a in axes))
 
 
 @native(BROADCAST_TO_LIKE, REDUCE_TO_LIKE.backward)
