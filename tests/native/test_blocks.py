@@ -80,13 +80,6 @@ def take_rows() -> Row:
     return [floats(6, 20, 37), labels(9, 20), out, 6, 20, 9, 37, -1], [out]
 
 
-def running(*more: Any) -> Row:
-    """A scan, with what stands between its arrays and sizes, and behind them."""
-    x, out = floats(60, 20, 7), empty(60, 20, 7)
-    memory, flags = [a for a in more if isinstance(a, np.ndarray)], [a for a in more if not isinstance(a, np.ndarray)]
-    return [x, out, *memory, *x.shape, *flags], [out]
-
-
 def attention(masked: bool, gradients: bool) -> Row:
     n0, n1, m, n, d, e = 6, 6, 6 * 48, 70, 9, 11
     q, k, v, g = floats(n0, n1, m, d), floats(n0, n1, n, d), floats(n0, n1, n, e), floats(n0, n1, m, e)
@@ -115,9 +108,6 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "transpose.f64": [lambda: transpose("f8")],
     "copy_rows": [copy_rows],
     "take_rows": [take_rows],
-    "running_sum": [lambda: running(empty(7 + 16), 0, 0), lambda: running(empty(7 + 16), 1, 1)],
-    "running_product": [running],
-    "running_best": [lambda: running(np.zeros((60, 20, 7), np.int64), 0)],
 }
 
 

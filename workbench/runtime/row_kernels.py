@@ -17,13 +17,15 @@ _ALONG = {LINES: ("rows",), PLANES: ("rows",), COLUMNS: ("outer", "rows")}
 
 
 @cache
-def row_kernel(program: RowProgram, form: RowForm, layout: str, is_across: bool, item: int = 4) -> RowKernel:
+def row_kernel(
+    program: RowProgram, form: RowForm, layout: str, is_across: bool, item: int = 4, is_whole: bool = False
+) -> RowKernel:
     """A kernel of a program, declared like those that are written by hand.
 
     Args:
-        item: bytes of an element.
+        item: bytes of an element. is_whole: it is an int64.
     """
-    kernel = RowKernel(program, form, layout, is_across, item)
+    kernel = RowKernel(program, form, layout, is_across, item, is_whole)
     names = SIZES[layout]
     first = len(kernel.letters) - len(names)
     divisions = [

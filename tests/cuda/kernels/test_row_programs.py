@@ -88,9 +88,12 @@ class Run:
 
     def made(self) -> tuple[DeviceRows, Launch]:
         dtypes = ["int64" if x.is_integer else self.dtype for _, x in self.kernel.inputs]
-        dtypes += ["float32" if x.is_wide and self.dtype != "float64" else self.dtype for _, x in self.kernel.outputs]
+        dtypes += ["int64" if x.is_integer else self._shown_as(x.is_wide) for _, x in self.kernel.outputs]
         device = rows_kernel(self.kernel, dtypes, self.sizes)
         return device, device.launch(self.sizes, self.attrs)
+
+    def _shown_as(self, is_wide: bool) -> str:
+        return "float32" if is_wide and self.dtype != "float64" else self.dtype
 
     def results(self, seed: int = 0) -> tuple[dict[int, np.ndarray], Any, int]:
         """Outputs by number, what was counted, and the status."""

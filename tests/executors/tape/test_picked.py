@@ -74,7 +74,7 @@ MOVED: dict[str, Callable[[Any], list[Any]]] = {
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
 @pytest.mark.parametrize("name", MOVED)
 def test_every_bit_of_what_is_moved(name: str, dtype: str) -> None:
-    x = (1000 * numbers(4, 5)).astype(dtype)
+    x = (1000 * numbers(4, 5)).round().astype(dtype)  # whole numbers have one sum, whatever the order
     with Built() as built:
         outs = MOVED[name](static.data("x", [4, 5], dtype))
     with override(cpu_tape=False):

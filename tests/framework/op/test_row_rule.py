@@ -11,16 +11,16 @@ import pytest
 import workbench as wb
 from workbench.dygraph.dispatch.recorder import dynamic_recorder
 from workbench.errors import Unimplemented
-from workbench.framework.expr.expr import BINARY, UNARY
+from workbench.framework.expr.expr import BINARY, UNARY, in_order
 from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import EvaluatedArray, Evaluator
-from workbench.framework.op.record import all_ops
+from workbench.framework.op.record import all_ops, find_op
 from workbench.framework.op.recorder import recording
 from workbench.framework.op.row_rule import rule_of
 from workbench.framework.op.rows import along, row_op
 from workbench.framework.rows.arrays import numpy_form
 from workbench.framework.rows.program import Operand, RowProgram
-from workbench.framework.rows.recording import Per
+from workbench.framework.rows.recording import RECURRENCE, Per
 
 R = np.random.default_rng(4)
 X, G = R.uniform(0.1, 0.9, (3, 4)), R.uniform(0.1, 0.9, (3, 4))
@@ -105,6 +105,9 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "at": lambda rows, x, label, ignored: rows.where(rows.at(label, ignored), x, 2.0 * x),
     "label": lambda rows, x, label, ignored: rows.where(label == ignored, 0.0, x),
     "one number for all": lambda rows, x, label, ignored: rows.count * 0.5,
+    "running sums": lambda rows, x, label, ignored: (
+        rows.running_sum(x) * rows.running_sum(x * x, reverse=True) + rows.running_sum(x, exclusive=True)
+    ),
 }
 
 
@@ -119,6 +122,9 @@ def test_what_rows_offer(name: str) -> None:
 def test_a_function_that_no_op_computes_is_refused() -> None:
     with pytest.raises(Unimplemented, match="no op computes rint"):
         both_ways(lambda rows, x, label, g, ignored: g * rows.rint(x))
+    for name in ("running_prod", "running_max"):
+        with pytest.raises(Unimplemented, match=f"no op computes {name}"):
+            both_ways(lambda rows, x, label, g, ignored, name=name: g * getattr(rows, name)(x))
 
 
 def test_statistics_that_were_saved_are_computed_once_more() -> None:
@@ -154,7 +160,6 @@ BESIDES_THE_RULE = {
     "dropout relu": "the one formula, called without recording: in 3-6 us instead of 6-33",
     "matmul_v2 mul": "a batch is one product of matrices if the right side is one; and 6 us instead of 21",
     "tile": "one sum over all copies, which needs known sizes; the rule does without: 7 us instead of 88",
-    "logcumsumexp": "stable however far the terms lie apart; the rule scales by the largest term of all",
     "nce": "from the chances that were saved, and sparse rows: 71 us instead of 777",
     "fused_dot_product_attention": "matrix by matrix, so that the scores of all are never there at once",
     "fused_batch_norm_act fused_bn_add_activation fused_elemwise_add_activation": "what the ops they stand for give, "
@@ -170,11 +175,19 @@ def test_who_states_a_gradient_twice_says_why() -> None:
     assert both - from_rows == {type for types in BESIDES_THE_RULE for type in types.split()}
 
 
+BY_OPS = {"cumprod", "logcumsumexp"}
+"""Ops whose gradients ask for what no public op computes: their rules are stated beside (`grad_by_ops`)."""
+
+
 def test_rules_of_row_programs_are_made_from_them() -> None:
+    for type in BY_OPS:
+        program = find_op(type).grad_rows
+        parts = in_order(list(program.traced(program.forms[0]).results))
+        assert any(part.function == RECURRENCE for part in parts)
     rules = [
         op.grad
         for op in all_ops().values()
-        if op.grad_rows is not None and op.forward.__module__.startswith("workbench.")
+        if op.grad_rows is not None and op.forward.__module__.startswith("workbench.") and op.type not in BY_OPS
     ]
     assert len(rules) >= 12
     assert {rule.__module__ for rule in rules if rule is not None} == {rule_of.__module__}

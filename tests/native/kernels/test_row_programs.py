@@ -63,7 +63,7 @@ class Run:
 
     def __init__(self, kernel: RowKernel, dims: tuple[int, int, int], seed: int, at_end: bool | None = None) -> None:
         random = np.random.default_rng(seed)
-        program, dtype = kernel.program, f"f{kernel.item}"
+        program, dtype = kernel.program, f"{'i' if kernel.is_whole else 'f'}{kernel.item}"
         shape, axes, sizes = sizes_of(kernel.layout, *dims)
         if kernel.is_across:
             axes = tuple(a for a in range(len(shape)) if a not in axes)

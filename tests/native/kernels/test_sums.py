@@ -1,4 +1,4 @@
-"""Sums of rows and columns, squares and extremes, against sums in double precision."""
+"""Sums of rows and columns, squares and extremes, against sums in double precision; truth values reduced."""
 
 from __future__ import annotations
 
@@ -93,3 +93,17 @@ def test_extremes(rows: int, width: int, seed: int, special: float) -> None:
     x[0, seed % width] = special
     np.testing.assert_array_equal(of_lines(x, REDUCE_MAX), x.max(1))
     np.testing.assert_array_equal(of_lines(x, REDUCE_MIN), x.min(1))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 40), st.sampled_from([1, 2, 7, 16])),
+    share=st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]),
+    is_any=st.booleans(),
+    seed=SEEDS,
+)
+def test_truths(sizes: tuple[int, int, int], share: float, is_any: bool, seed: int) -> None:
+    x = np.random.default_rng(seed).random(sizes) < share
+    out = np.empty((sizes[0], sizes[2]), bool)
+    assert run_row("all_or_any", x, out, *sizes, int(is_any)) == DONE
+    np.testing.assert_array_equal(out, x.any(1) if is_any else x.all(1))

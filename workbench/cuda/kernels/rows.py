@@ -19,10 +19,11 @@ import numpy as np
 
 from workbench.cuda.kernels.launch import CudaKernel, Launch, named
 from workbench.cuda.kernels.numbers import PREAMBLE, NoKernel, applied, load, store, stored
+from workbench.cuda.kernels.scans import goes_in_turn, run_text, scans_of, scans_text, start_of
 from workbench.framework.expr.expr import Expr
 from workbench.framework.rows.kernel import COLUMNS, SIZES, RowKernel
 from workbench.framework.rows.passes import Round
-from workbench.framework.rows.recording import AT, COUNT, FOLDS, PICK, Per
+from workbench.framework.rows.recording import AT, BESIDE, COUNT, FOLDS, PICK, SCANS, Per
 from workbench.framework.values.dtype import as_dtype
 
 WARP = 32
@@ -66,6 +67,13 @@ def team_for(layout: str, count: int) -> Team:
     return Team(size, 1, _held(count, size))
 
 
+def team_of(one: RowKernel, count: int) -> Team:
+    """The team of a kernel: a single thread where each element waits for the one before."""
+    if goes_in_turn(one):
+        return Team(1, WARP if one.layout == COLUMNS else 128, _held(count, 1))
+    return team_for(one.layout, count)
+
+
 def _held(count: int, size: int) -> int:
     each = max(-(-count // size), 1)
     held = 1 << (each - 1).bit_length()
@@ -96,7 +104,7 @@ class DeviceRows:
         blocks = -(-rows // self.team.rows)
         if blocks > MOST_GRID:
             raise NoKernel(f"{rows} rows are more than one launch takes")
-        if team_for(self.row_kernel.layout, count) != self.team:
+        if team_of(self.row_kernel, count) != self.team:
             raise NoKernel(f"rows of {count} elements have another team than this kernel")
         return Launch((blocks, 1, 1), self._block(), tuple(numbers))
 
@@ -121,12 +129,13 @@ def rows_kernel(one: RowKernel, dtypes: Sequence[Any], sizes: Sequence[int]) -> 
         sizes: for which it is to be launched; it serves all sizes with the same team.
     """
     _, count = rows_and_count(one.layout, sizes)
-    team = team_for(one.layout, count)
+    team = team_of(one, count)
     source = _RowText(one, [as_dtype(d).name for d in dtypes], team)
     body = source.text()
     entry = named(one.program.name, body)
     head = f'\nextern "C" __global__ void __launch_bounds__({team.threads}) {entry}({source.parameters()}) {{\n'
-    text = PREAMBLE + team_text(one.layout, team, source.number) + head + body + "}\n"
+    scans = scans_text(one.layout, team.size) if scans_of(one) else ""
+    text = PREAMBLE + team_text(one.layout, team, source.number) + scans + head + body + "}\n"
     operands = (*source.operands, ("status", "int32"))
     return DeviceRows(CudaKernel(entry, text, operands), one, team)
 
@@ -270,6 +279,7 @@ class _RowText:
         self.row = _Scope(self, self._row_leaf, "  ")
         self.folded: dict[int, str] = {}
         self.arrays: dict[int, str] = {}  # parts of elements that are held from round to round
+        self.carries: dict[int, str] = {}  # what is carried on along rows in a round
 
     def new_name(self) -> str:
         self.names += 1
@@ -310,9 +320,7 @@ class _RowText:
 
     def _read_elements(self) -> list[int]:
         """The inputs that are read element by element in some round."""
-        roots = [fold.args[0] for one in self.rounds.rounds for fold in one.folds]
-        roots += [expr for one in self.rounds.rounds for _, expr in one.outs]
-        parts = _until_picks(roots)
+        parts = _until_picks([root for one in self.rounds.rounds for root in one.roots])
         numbers = {p.value for p in parts if p.function == "input"}
         return [n for n in self.inputs if n in numbers and self.inputs[n].per is Per.ELEMENT]
 
@@ -337,6 +345,19 @@ class _RowText:
             return [*head, *lines, "    }", "  }"]
         return ["  if (is_live) for (long long k = first; k < count; k += TEAM) {", *lines, "  }"]
 
+    def _stretches(self, one: Round, lines: Sequence[str]) -> list[str]:
+        """Lines for every stretch of a row, from its end on if need be: all threads of a team go along."""
+        size = self.team.held
+        if size:
+            loop = f"int i = {size - 1}; i >= 0; --i" if one.is_reversed else f"int i = 0; i < {size}; ++i"
+            head = ["  #pragma unroll", f"  for ({loop}) {{", "    const long long at = first + i * TEAM;"]
+        else:
+            back = "long long begin = (count - 1) / TEAM * TEAM; begin >= 0; begin -= TEAM"
+            loop = back if one.is_reversed else "long long begin = 0; begin < count; begin += TEAM"
+            head = [f"  for ({loop}) {{", "    const long long at = begin + first;"]
+        here = "    const bool is_here = is_live && at < count;"
+        return [*head, here, "    const long long k = is_here ? at : 0;", *lines, "  }"]
+
     # Rounds
 
     def _round(self, one: Round) -> list[str]:
@@ -347,13 +368,23 @@ class _RowText:
         for part in one.row_values:
             self.row.value(part)
         elements = _Scope(self, self._element_leaf, "      ")
+        self.carries = {id(scan): self.new_name() for scan in one.scans}
+        for scan in one.scans:
+            elements.value(scan)
         folds = [(fold, self.new_name()) for fold in one.folds]
         after = [f"      {name}.take({self._as_number(elements, fold.args[0])});" for fold, name in folds]
         after += [self._output(elements, number, expr) for number, expr in one.outs]
         keeps = self._keep(one, elements) if self.team.held else []
         declared = [f"  NUMBER {name}[{self.team.held}];" for name, _ in keeps]
         declared += [f"  {_FOLDS[fold.function]} {name};" for fold, name in folds]
-        loop = self._loop([*elements.lines, *after, *(line for _, line in keeps)])
+        after += [line for _, line in keeps]
+        if one.scans:
+            starts = [(*start_of(scan), self.carries[id(scan)]) for scan in one.scans]
+            declared += [f"  {kind} {name} = {start};" for kind, start, name in starts]
+            after = [f"      if (is_here) {line.strip()}" for line in after]
+            loop = self._stretches(one, [*elements.lines, *after])
+        else:
+            loop = self._loop([*elements.lines, *after])
         before, self.row.lines = self.row.lines, []
         for fold, name in folds:
             total = self.new_name()
@@ -412,6 +443,10 @@ class _RowText:
         kind = self.rounds.kinds[id(part)]
         if kind in (Per.ROW, Per.ALL):
             return self.row.value(part)
+        if part.function in SCANS:
+            return self._run(scope, part)
+        if part.function == BESIDE:
+            return self._beside(scope, part)
         if part.function == "input":
             is_held = part.value in self.held_inputs
             integer = self.inputs[part.value].is_integer
@@ -420,6 +455,22 @@ class _RowText:
         if part.function == AT:
             return scope.note(f"k == {self.row.value(part.args[0])}", "bool")
         return None
+
+    def _run(self, scope: _Scope, part: Expr) -> str:
+        if id(part) not in self.carries:
+            raise NoKernel("what runs along a row is needed once more, and rows are too long to hold it")
+        operands = [scope.value(a) if a.dtype == bool else self._as_number(scope, a) for a in part.args]
+        kind, text = run_text(
+            part, operands, self.carries[id(part)], lambda line: scope.lines.append(scope.indent + line)
+        )
+        return scope.note(text, kind)
+
+    def _beside(self, scope: _Scope, part: Expr) -> str:
+        """The element before or behind, the number outside where there is none."""
+        step, outside = part.value
+        is_inside = "k > 0" if step < 0 else "k + 1 < count"
+        there = self._element(part.args[0].value, f"(k + ({step}))")
+        return scope.note(f"{is_inside} ? {there} : (NUMBER){_real(outside)}", "NUMBER")
 
     # What is computed
 
@@ -442,7 +493,9 @@ class _RowText:
             return scope.note(f"{mask} ? {x} : {y}", "NUMBER")
         operands = [self._operand(scope, a) for a in part.args]
         kind = "bool" if part.dtype == bool else "NUMBER"
-        return scope.note(applied(part.function, operands, self.number), kind)
+        are_truths = all(a.dtype == bool for a in part.args)
+        function = part.function.replace("bitwise", "logical") if are_truths else part.function
+        return scope.note(applied(function, operands, self.number), kind)
 
     def _operand(self, scope: _Scope, part: Expr) -> str:
         return self._as_number(scope, part)
@@ -525,5 +578,5 @@ def _until_picks(roots: Sequence[Expr]) -> list[Expr]:
         part = rest.pop()
         if id(part) not in parts:
             parts[id(part)] = part
-            rest += () if part.function in (*FOLDS, PICK) else part.args
+            rest += () if part.function in (*FOLDS, PICK, BESIDE) else part.args
     return list(parts.values())

@@ -19,7 +19,7 @@ from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.infix import constant_like, is_number
 from workbench.framework.op.record import find_op, look_up
 from workbench.framework.rows.program import RowForm, RowProgram, Traced
-from workbench.framework.rows.recording import ACROSS, AT, COUNT, PICK, Per, kinds_of
+from workbench.framework.rows.recording import ACROSS, AT, BESIDE, COUNT, PICK, SCANS, SUMS, Per, kinds_of
 from workbench.framework.values.dtype import DType, as_dtype, int64, promote, wide_dtype
 
 INFIX: dict[str, Callable[..., Any]] = {
@@ -276,6 +276,12 @@ def _reduced(rows: RowTensors, part: Expr, x: Any) -> Any:
     return find_op(REDUCED_BY[part.function])(x, dim=axes, keep_dim=True) if axes else x
 
 
+def _running_sum(rows: RowTensors, part: Expr, x: Any) -> Any:
+    (axis,) = rows.axes
+    reverse, exclusive = part.value
+    return find_op("cumsum")(x, axis=axis, reverse=reverse, exclusive=exclusive)
+
+
 def _called(rows: RowTensors, part: Expr, *values: Any) -> Any:
     """A function of numbers and tensors."""
     if all(map(is_number, values)):
@@ -283,7 +289,7 @@ def _called(rows: RowTensors, part: Expr, *values: Any) -> Any:
     if part.function in INFIX:
         return INFIX[part.function](*values)
     type = NAMED.get(part.function, part.function)
-    if look_up(type) is None:
+    if part.function in (*SCANS, BESIDE) or look_up(type) is None:
         raise Unimplemented(f"{rows.program.name!r} has no derivative: no op computes {part.function}")
     return find_op(type)(*map(rows.tensor, values))
 
@@ -297,6 +303,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
     AT: lambda rows, part, *args: rows.is_at(*args),
     PICK: lambda rows, part, *args: rows.picked(*args),
     PLACE: lambda rows, part, *args: rows.placed(*args),
+    SUMS: _running_sum,
     **dict.fromkeys(REDUCED_BY, _reduced),
 }
 """What computes a part, by its function; other parts are functions of numbers."""

@@ -47,6 +47,8 @@ def row_op(
     per_row: str = "",
     per_place: str = "",
     labels: str = "",
+    places: str = "",
+    takes_wholes: bool = False,
     wide: str = "",
     numbers: str = "",
     integers: str = "",
@@ -58,6 +60,7 @@ def row_op(
     require: Callable[..., None] | None = None,
     soft_labels: str = "",
     grad_body: Callable[..., Any] | None = None,
+    grad_by_ops: Callable[..., Any] | None = None,
     grad_needs: str = "",
     row_shape: Callable[..., tuple[int, ...]] | None = None,
     check: Check | None = None,
@@ -71,6 +74,7 @@ def row_op(
         axes: `(rank, attrs)` -> the axes of the first input that make up a row.
         per_row, per_place: slots with one number per row, or per place in a row; others have one per element.
         labels: of those with one number per row, the integers that name places.
+        places: outputs that are places in a row, as int64. takes_wholes: see `RowProgram`.
         wide: outputs that are float32 for float16 and bfloat16 rows.
         numbers, integers: the attributes the bodies get; they make arithmetic of them.
         options: what the bodies get besides and may branch on: by name, how it follows from the attributes.
@@ -80,6 +84,7 @@ def row_op(
         soft_labels: the attribute under which labels are no integers but numbers for every element.
         grad_body: `body(rows, *slots of the backward op, **attrs)` -> gradients, one per slot; the rule `grad` is made
             from it, see `row_rule`. Where the gradient is no row program, the op declares a rule instead.
+        grad_by_ops: that rule beside a `grad_body` that asks for what no public op computes, as `rows.recur`.
         grad_needs: of several outputs, those without whose gradients `grad_body` cannot do; others have to be absent.
         row_shape: see `RowProgram`. check, require: see `numpy_form`.
         around: makes the op's `forward` of the NumPy form: for what is no matter of rows, such as other dtypes.
@@ -92,7 +97,8 @@ def row_op(
         raise ValueError(f"op {type!r} states its gradient twice: the rule `grad` is made from `grad_body`")
     programs = _Programs(
         kinds=dict.fromkeys(_names(per_row), Per.ROW) | dict.fromkeys(_names(per_place), Per.PLACE),
-        labels=_names(labels), soft_labels=soft_labels, wide=_names(wide), aliases=record.get("aliases", {}),
+        labels=_names(labels), places=_names(places), soft_labels=soft_labels, wide=_names(wide),
+        aliases=record.get("aliases", {}),
         common={
             "axes": axes, "row_shape": row_shape, "numbers": _names(numbers), "integers": _names(integers),
             "options": options or {},
@@ -103,6 +109,7 @@ def row_op(
         before, _, after = slots.partition("->")
         inputs, outputs = parse_slots(before), parse_slots(after)
         own = programs.make(type, body, [(s, _asks(optional, s)) for s in inputs], outputs, layouts)
+        own = note_program(replace(own, takes_wholes=True)) if takes_wholes else own
         record.setdefault("cost", _cost(own))
         backward = None
         if grad_body is not None:
@@ -110,7 +117,7 @@ def row_op(
             of_grad = _slots_of_backward(inputs, outputs, record, grad_optional, needed)
             own_layouts = layouts if grad_layouts is None else grad_layouts
             backward = programs.make(f"{type}_grad", grad_body, *of_grad, own_layouts)
-            record["grad"] = rule_of(own, backward, _names(record.get("by_products", "")))
+            record["grad"] = grad_by_ops or rule_of(own, backward, _names(record.get("by_products", "")))
             record["grad_forward"] = numpy_form(backward, check, require)
         declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
         forward = numpy_form(own, check, require)
@@ -126,12 +133,13 @@ class _Programs:
     """Makes the programs of an op and of its backward op.
 
     Attributes:
-        kinds: of the slots that have no number per element. labels, soft_labels, wide: see `row_op`.
+        kinds: of the slots that have no number per element. labels, places, soft_labels, wide: see `row_op`.
         aliases: see `op`. common: further fields of the programs.
     """
 
     kinds: Mapping[str, Per]
     labels: tuple[str, ...]
+    places: tuple[str, ...]
     soft_labels: str
     wide: tuple[str, ...]
     aliases: Mapping[str, str]
@@ -164,7 +172,8 @@ class _Programs:
         name = slot.name.removesuffix(GRAD_SUFFIX)
         is_label = name in self.labels and name == slot.name
         kind = Per.ELEMENT if is_label and is_soft else self.kinds.get(name, Per.ELEMENT)
-        return Operand(slot.name, kind, is_label and not is_soft, is_optional, name in self.wide)
+        is_integer = (is_label and not is_soft) or slot.name in self.places
+        return Operand(slot.name, kind, is_integer, is_optional, name in self.wide)
 
     def _like(self, slot: Slot) -> str:
         """The input whose shape and dtype an output has: of a gradient, what it is the gradient of."""

@@ -69,6 +69,69 @@ class RowArrays:
     def across(self, x: Any) -> Any:
         return add_up(x, tuple(a for a in range(len(self.shape)) if a not in self.axes), keepdims=True)
 
+    def running_sum(self, x: Any, reverse: bool = False, exclusive: bool = False) -> Any:
+        return self._running(self.xp.add, x, 0, reverse, exclusive)
+
+    def running_prod(self, x: Any, reverse: bool = False, exclusive: bool = False) -> Any:
+        return self._running(self.xp.multiply, x, 1, reverse, exclusive)
+
+    def running_max(self, x: Any, reverse: bool = False, exclusive: bool = False) -> Any:
+        return self._running(self.xp.maximum, x, -math.inf, reverse, exclusive)
+
+    def running_min(self, x: Any, reverse: bool = False, exclusive: bool = False) -> Any:
+        return self._running(self.xp.minimum, x, math.inf, reverse, exclusive)
+
+    def running_logsumexp(self, x: Any, reverse: bool = False) -> Any:
+        return self._running(self.xp.logaddexp, x, -math.inf, reverse, False)
+
+    def _running(self, ufunc: Any, x: Any, start: float, reverse: bool, exclusive: bool) -> Any:
+        if not self.count:
+            return self.xp.empty(self.shape, x.dtype)
+        x = self._turned(x, reverse)
+        if exclusive:
+            first = self.xp.full(self.kept, start, x.dtype)
+            x = self.xp.concatenate([first, x[self._cut(0, self.count - 1)]], self._axis)
+        return self._turned(ufunc.accumulate(x, self._axis, x.dtype), reverse)
+
+    def recur(self, a: Any, b: Any, reverse: bool = False) -> Any:
+        dtype = self.xp.result_type(a, b)
+        out, held = self.xp.empty(self.shape, dtype), self.xp.zeros(self.kept, dtype)
+        a, b = self._turned(a, reverse), self._turned(b, reverse)
+        seen = self.xp.flip(out, self._axis) if reverse else out
+        for k in range(self.count):
+            at = self._cut(k, k + 1)
+            held = a[at] * held + b[at]
+            seen[at] = held
+        return out
+
+    def last_place(self, mask: Any) -> Any:
+        places = self.xp.where(mask, self.xp.arange(self.count).reshape(self.places), 0)
+        return self._running(self.xp.maximum, places, 0, False, False)
+
+    def before(self, x: Any, first: float) -> Any:
+        shifted = self.xp.full(self.shape, first, x.dtype)
+        shifted[self._cut(1, None)] = x[self._cut(None, -1)]
+        return shifted
+
+    def after(self, x: Any, last: float) -> Any:
+        shifted = self.xp.full(self.shape, last, x.dtype)
+        shifted[self._cut(None, -1)] = x[self._cut(1, None)]
+        return shifted
+
+    @property
+    def _axis(self) -> int:
+        """The only one, along which a row runs."""
+        (axis,) = self.axes
+        return axis
+
+    def _cut(self, begin: int | None, end: int | None) -> tuple[slice, ...]:
+        return (slice(None),) * self._axis + (slice(begin, end),)
+
+    def _turned(self, x: Any, reverse: bool) -> Any:
+        """Elements in the order in which they are gone over."""
+        x = self.xp.broadcast_to(x, self.shape)
+        return self.xp.flip(x, self._axis) if reverse else x
+
     def at(self, label: Any, ignored: int) -> Any:
         place = self.xp.arange(self.count, dtype=label.dtype).reshape(self.places)
         return (place == label) & (label != ignored)
@@ -180,7 +243,7 @@ def _shown(
     arrays: Sequence[Any],
 ) -> Any:  # fmt: skip
     """A result in the shape and dtype of its output; None where the input that it is like is absent."""
-    dtype = first.dtype if not x.is_wide else result.dtype
+    dtype = result.dtype if x.is_wide or x.is_integer else first.dtype
     if x.like:
         like = arrays[[y.slot for y in program.inputs].index(x.like)]
         if like is None:

@@ -39,7 +39,7 @@ class RowKernel:
 
     Attributes:
         layout: LINES, PLANES or COLUMNS. is_across: it sums over all rows; its rows are the places of the rows.
-        item: bytes of an element.
+        item: bytes of an element. is_whole: elements are int64.
     """
 
     program: RowProgram
@@ -47,13 +47,15 @@ class RowKernel:
     layout: str
     is_across: bool = False
     item: int = 4
+    is_whole: bool = False
 
     @property
     def name(self) -> str:
         """What rows of a tape call it."""
         bits = "".join("01"[x] for x in (*self.form.given, *self.form.options))
         across = ".across" if self.is_across else ""
-        return f"{self.program.name}.{bits}{across}.{self.layout}.f{8 * self.item}"
+        kind = "i" if self.is_whole else "f"
+        return f"{self.program.name}.{bits}{across}.{self.layout}.{kind}{8 * self.item}"
 
     @property
     def traced(self) -> Traced:
@@ -183,11 +185,11 @@ _FACTORS: dict[tuple[str, str], dict[Per, tuple[str, ...]]] = {
 def all_kernels() -> list[RowKernel]:
     """Every kernel of every program, in a fixed order."""
     return [
-        RowKernel(program, form, layout, is_across, item)
+        RowKernel(program, form, layout, is_across, item, is_whole)
         for _, program in sorted(ROW_PROGRAMS.items())
         for form in program.forms
         for is_across in (False, True)
         for layout in LAYOUTS
         if layout in program.layouts and RowKernel(program, form, layout, is_across).outputs
-        for item in ITEMS
+        for item, is_whole in [*((item, False) for item in ITEMS), *[(ITEMS[-1], True)] * program.takes_wholes]
     ]

@@ -2,6 +2,8 @@
 
 A reduction needs a whole row before anything that reads its result can go on. So a program is a sequence of rounds:
 each goes over the elements of a row once, and between two rounds the numbers that belong to whole rows are computed.
+A scan, as a running sum, is there at every element as soon as those before it have been seen: what reads it at the same
+element may do so in the same round, which goes the way the scan goes.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.framework.expr.expr import Expr, in_order
-from workbench.framework.rows.recording import AT, FOLDS, PICK, Per, kinds_of
+from workbench.framework.rows.recording import AT, FOLDS, PICK, SCANS, Per, kinds_of
 
 LONG = {
     "arccos", "arcsin", "arctan", "arctan2", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
@@ -26,7 +28,7 @@ class Round:
     Attributes:
         row_outs: (number of the output, expression) of outputs with one number per row, stored before the round.
         row_values: numbers of whole rows that are computed before the round, for it and later ones.
-        folds: the reductions of the round.
+        folds: the reductions of the round. scans: what runs along with it, each after those it reads.
         outs: (number of the output, expression) of outputs with a number per element, stored in the round.
         kept: expressions of elements that are kept for later rounds.
     """
@@ -36,11 +38,22 @@ class Round:
     folds: tuple[Expr, ...]
     outs: tuple[tuple[int, Expr], ...]
     kept: tuple[Expr, ...]
+    scans: tuple[Expr, ...] = ()
 
     @property
     def is_over_elements(self) -> bool:
         """Whether it has to look at the elements at all."""
-        return bool(self.folds or self.outs)
+        return bool(self.folds or self.outs or self.scans)
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether it goes over elements from the last one to the first."""
+        return any(scan.value.reverse for scan in self.scans)
+
+    @property
+    def roots(self) -> list[Expr]:
+        """What is computed for every element."""
+        return [*(fold.args[0] for fold in self.folds), *(expr for _, expr in self.outs), *self.scans]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,30 +90,36 @@ def rounds_of(results: Sequence[tuple[int, Expr]], inputs: tuple[Per, ...], outp
     full = [(n, e) for n, e in results if outputs[n] is Per.ELEMENT]
     rounds, known = [], set[int]()
     folds_at = [tuple(p for p in parts if p.function in FOLDS and levels[id(p)] == k + 1) for k in range(last + 1)]
+    scans_at = [tuple(p for p in parts if p.function in SCANS and levels[id(p)] == k) for k in range(last + 1)]
     outs_at = [tuple((n, e) for n, e in full if levels[id(e)] == k) for k in range(last + 1)]
-    needs = [_needed(folds_at[k], outs_at[k]) for k in range(last + 1)]
+    needs = [_needed(folds_at[k], outs_at[k], scans_at[k]) for k in range(last + 1)]
     for k in range(last + 1):
         row_outs = tuple((n, e) for n, e in results if outputs[n] is not Per.ELEMENT and levels[id(e)] == k)
         values = [p for p in _row_values(needs[k], outs_at[k], kinds) if id(p) not in known]
         known.update(map(id, values))
         kept = tuple(p for p in _first_needed(needs, k) if _is_worth_keeping(p, k, needs, kinds))
-        rounds.append(Round(row_outs, tuple(values), folds_at[k], outs_at[k], kept))
+        rounds.append(Round(row_outs, tuple(values), folds_at[k], outs_at[k], kept, scans_at[k]))
     labels = {id(p.args[-2]): (p.args[-2], p.args[-1]) for p in parts if p.function in (AT, PICK)}
     return RowRounds(tuple(rounds), kinds, tuple(labels.values()))
 
 
 def _levels(parts: Sequence[Expr]) -> dict[int, int]:
-    """How many reductions lie one behind the other on the way to each part."""
+    """In which round each part is there: behind the reductions on the way to it, all scans of a round going one way."""
     levels: dict[int, int] = {}
+    ways: dict[int, bool] = {}
     for part in parts:
-        before = max((levels[id(arg)] for arg in part.args), default=0)
-        levels[id(part)] = before + (part.function in FOLDS)
+        level = max((levels[id(arg)] for arg in part.args), default=0)
+        if part.function in SCANS:
+            while ways.setdefault(level, part.value.reverse) != part.value.reverse:
+                level += 1
+        levels[id(part)] = level + (part.function in FOLDS)
     return levels
 
 
-def _needed(folds: Sequence[Expr], outs: Sequence[tuple[int, Expr]]) -> list[Expr]:
-    """What a round computes: all parts of what it reduces and stores; reductions before it are given."""
-    roots = [fold.args[0] for fold in folds] + [expr for _, expr in outs]
+def _needed(folds: Sequence[Expr], outs: Sequence[tuple[int, Expr]], scans: Sequence[Expr]) -> list[Expr]:
+    """What a round computes: all parts of what it reduces, stores and scans; what is of rounds before it is given."""
+    roots = [fold.args[0] for fold in folds] + [expr for _, expr in outs] + list(scans)
+    own = set(map(id, scans))
     parts: dict[int, Expr] = {}
     rest = roots[::-1]
     while rest:
@@ -108,7 +127,7 @@ def _needed(folds: Sequence[Expr], outs: Sequence[tuple[int, Expr]]) -> list[Exp
         if id(part) in parts:
             continue
         parts[id(part)] = part
-        if part.function not in (*FOLDS, PICK):
+        if part.function not in (*FOLDS, PICK, *SCANS) or id(part) in own:
             rest += part.args
     return list(parts.values())
 
@@ -128,4 +147,4 @@ def _first_needed(needs: Sequence[Sequence[Expr]], k: int) -> list[Expr]:
 
 def _is_worth_keeping(part: Expr, k: int, needs: Sequence[Sequence[Expr]], kinds: dict[int, Per]) -> bool:
     later = {id(p) for need in needs[k + 1 :] for p in need}
-    return kinds[id(part)] is Per.ELEMENT and part.function in LONG and id(part) in later
+    return kinds[id(part)] is Per.ELEMENT and (part.function in LONG or part.function in SCANS) and id(part) in later

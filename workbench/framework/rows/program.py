@@ -19,7 +19,8 @@ class Operand(NamedTuple):
     """An input or an output of a program.
 
     Attributes:
-        slot: its name. is_integer: int64, a label; else floating. is_optional: the body also takes None for it.
+        slot: its name. is_integer: int64, a label or a place; else floating.
+        is_optional: the body also takes None for it.
         is_wide: of float16 and bfloat16 rows it is float32, as statistics are.
         like: the input whose shape and dtype the output has, and without which it is not there.
     """
@@ -55,6 +56,7 @@ class RowProgram:
         layouts: the ways rows may lie in memory for which there are kernels, see `kernel`; others are copied first.
         row_shape: `(shape, axes, attrs)` -> the shape of an output with one number per row; the axes are kept with
             size 1 by default.
+        takes_wholes: there are kernels for int64, too: of bodies that are running sums or products of the elements.
     """
 
     name: str
@@ -69,6 +71,7 @@ class RowProgram:
     instead: tuple[str, RowProgram] | None = None
     layouts: tuple[str, ...] = ("lines", "columns")
     row_shape: Callable[..., tuple[int, ...]] | None = None
+    takes_wholes: bool = False
     _traced: dict[RowForm, Traced] = field(default_factory=dict)
 
     def chosen(self, attrs: dict[str, Any]) -> RowProgram:
@@ -154,7 +157,7 @@ class Traced:
         """How many functions are computed for an element in all rounds."""
         rounds = [*self.along.rounds, *(self.across.rounds if self.has_across else ())]
         kinds = self.along.kinds | (self.across.kinds if self.has_across else {})
-        roots = [list(one.folds) + [e for _, e in one.outs] for one in rounds]
+        roots = [[*one.folds, *(e for _, e in one.outs), *one.scans] for one in rounds]
         return sum(sum(1 for p in in_order(r) if p.args and kinds.get(id(p)) is Per.ELEMENT) + len(r) for r in roots)
 
     @property

@@ -141,6 +141,13 @@ class Arithmetic:
         else:
             self.builder.call(self._masked("store"), [x, pointer, I32(self.item), mask])
 
+    def prefetch(self, address: Any, is_written: bool) -> None:
+        """Bring what lies at an address into the cache; it need not be memory."""
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, I32, I32, I32])
+        function = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        self.builder.call(function, [self.builder.inttoptr(address, pointer), I32(int(is_written)), I32(3), I32(1)])
+
     def _masked(self, what: str) -> Any:
         pointer, mask = self.kind.as_pointer(), ir.VectorType(I1, self.lanes)
         if what == "load":
@@ -176,6 +183,21 @@ class Doubles(Arithmetic):
 
 class Vectors(Arithmetic):
     """Float32."""
+
+
+class Wholes(Arithmetic):
+    """Int64: sums and products of them, which wrap around."""
+
+    element, integer_element, suffix, item = I64, I64, "i64", 8
+
+    def number(self, x: Any) -> Any:
+        return ir.Constant(self.kind, [int(x)] * self.lanes) if isinstance(x, int | float) else x
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.add(self.number(a), self.number(b))
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        return self.builder.mul(self.number(a), self.number(b))
 
 
 def is_of_doubles(kinds: Iterable[Any]) -> bool:

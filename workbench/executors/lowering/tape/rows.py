@@ -24,7 +24,7 @@ Arrays = Sequence[Any]
 Place = tuple[str, tuple[Any, Any, Any, Any]]
 
 
-@native(ANY_ROWS)
+@native(ANY_ROWS, integers=True)
 def any_row_program(writer: TapeWriter, row: Row) -> None:
     """The kernels of the op's program; one that is declared outside the package has none, NumPy runs its body."""
     _require_own_dtype(row.node)
@@ -37,7 +37,8 @@ def _require_own_dtype(node: Node) -> None:
     assert node.record.rows is not None
     program = node.record.rows.chosen(node.attrs)
     first = next(v for v, x in zip(node.inputs, program.inputs, strict=True) if v is not None and x.per is Per.ELEMENT)
-    own = [v for v, x in zip(node.outputs, program.outputs, strict=True) if not (v is None or x.is_wide or x.like)]
+    shown = zip(node.outputs, program.outputs, strict=True)
+    own = [v for v, x in shown if not (v is None or x.is_wide or x.is_integer or x.like)]
     require(all(v.spec.dtype is first.spec.dtype for v in own))
 
 
@@ -81,8 +82,8 @@ def _write(
         place = _place(turned, range(len(kept)) if is_across else last)
     assert place is not None
     layout, sizes = place
-    dtype = _dtype(outs, ins)
-    kernel = row_kernel(program, form, layout, is_across, dtype.itemsize)
+    dtype = _dtype(program, outs, ins)
+    kernel = row_kernel(program, form, layout, is_across, dtype.itemsize, dtype == INTEGER)
     require(kernel.name in writer.tape.kernels.addresses)  # an op that is declared outside the package has none
     given = [_brought(writer, ins[n], x, dtype, shape, axes, turn) for n, x in enumerate(program.inputs)
              if n in {number for number, _ in kernel.inputs}]  # fmt: skip
@@ -101,12 +102,12 @@ def _write(
         after()
 
 
-def _dtype(outs: Arrays, ins: Arrays) -> np.dtype[Any]:
+def _dtype(program: RowProgram, outs: Arrays, ins: Arrays) -> np.dtype[Any]:
     """That of the elements, which kernels compute in."""
     dtypes = [a.dtype for a in (*ins, *outs) if a is not None and a.dtype != INTEGER]
-    require(bool(dtypes))  # whole numbers alone are left to NumPy
-    require(dtypes[0] in FLOATS)
-    return dtypes[0]
+    require(bool(dtypes) or program.takes_wholes)  # whole numbers alone are mostly left to NumPy
+    require(all(dtype in FLOATS for dtype in dtypes[:1]))
+    return dtypes[0] if dtypes else INTEGER
 
 
 def _place(shape: Sequence[Any], axes: Sequence[int]) -> Place | None:
@@ -134,11 +135,7 @@ def _brought(
 ) -> Any:  # fmt: skip
     """An operand as the kernel reads it."""
     require(array is not None)
-    if x.is_integer:
-        require(isinstance(array, np.ndarray), array.dtype == INTEGER, array.flags.c_contiguous)
-    else:
-        require_dense(array)
-        require(array.dtype == dtype)
+    _require_dense(array, INTEGER if x.is_integer else dtype)
     _require_size(array, x, shape, axes)
     if turn is None or x.per is not Per.ELEMENT:
         return array
@@ -153,16 +150,25 @@ def _room(
     turn: Sequence[int] | None,
 ) -> tuple[np.ndarray, Callable[[], None]]:  # fmt: skip
     """Where the kernel writes an output, and what brings it to its place afterwards."""
+    dtype = INTEGER if x.is_integer else dtype
     if out is None:
         return writer.temporary((_size(x, shape, axes),), dtype), _nothing
-    require_dense(out)
-    require(out.dtype == dtype)
+    _require_dense(out, dtype)
     _require_size(out, x, shape, axes)
     if turn is None or x.per is not Per.ELEMENT:
         return out, _nothing
     seen = out.transpose(turn)
     beside = writer.temporary(seen.shape, dtype)
     return beside, lambda: copy(writer, beside, seen)
+
+
+def _require_dense(array: Any, dtype: np.dtype[Any]) -> None:
+    """It has a dtype and lies in memory row by row."""
+    if dtype == INTEGER:
+        require(isinstance(array, np.ndarray), array.dtype == INTEGER, array.flags.c_contiguous)
+    else:
+        require_dense(array)
+        require(array.dtype == dtype)
 
 
 def _nothing() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from workbench.errors import DtypeError
-from workbench.framework.op.declare import op
 from workbench.framework.op.infix import tensor_method
-from workbench.framework.op.record import TemporaryArray, find_op
+from workbench.framework.op.record import find_op
+from workbench.framework.op.rows import along, row_op
 from workbench.framework.values.dtype import as_dtype, int64
 from workbench.framework.values.spec import Spec, normalize_axis, require_float, require_numbers, sizes_along
 from workbench.ops.arguments import one_int
@@ -17,13 +18,13 @@ from workbench.ops.math.composed import trapezoids
 from workbench.ops.math.reductions.extreme import max as reduce_max
 from workbench.ops.math.unary import exp
 from workbench.ops.pointwise import Tensor
-from workbench.ops.precision import rounded, wide
 from workbench.ops.tensor.assign import detach
 from workbench.ops.tensor.shape import flatten
 
 OFFERED = {"workbench": "cummax cummin cumprod cumsum cumulative_trapezoid logcumsumexp"}
 
 AXIS = {"axis": -1}
+ROWS: dict[str, Any] = {"axes": along("axis")}
 
 
 def _infer_along(x: Spec, axis: int, **attrs: Any) -> Spec:
@@ -46,33 +47,25 @@ def _infer_cumsum(x: Spec, axis: int, **attrs: Any) -> Spec:
     return _infer_along(x, axis)
 
 
-def _cumsum_grad(g: Any, out: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    return CUMSUM(g, axis=axis, exclusive=exclusive, reverse=not reverse)
+def _cumsum_back(rows: Any, x: Any, g: Any, exclusive: bool, reverse: bool) -> Any:
+    return rows.running_sum(g, not reverse, exclusive)
 
 
-def _running_sum(x: Any, out: Any, axis: int, exclusive: bool, reverse: bool) -> tuple[Any, ...]:
-    kernel = "running_whole_sum" if x.dtype == int64.numpy else "running_sum"
-    outer, n, inner = sizes_along(x.shape, axis)
-    return kernel, x, out, TemporaryArray((inner,), x.dtype), outer, n, inner, exclusive, reverse
-
-
-@op(
+@row_op(
     "cumsum",
     "X -> Out",
+    **ROWS,
     attrs={**AXIS, "exclusive": False, "reverse": False},
+    options={"exclusive": lambda attrs: attrs["exclusive"], "reverse": lambda attrs: attrs["reverse"]},
+    takes_wholes=True,
     infer=_infer_cumsum,
-    grad=_cumsum_grad,
-    kernel=_running_sum,
-    grad_kernel=lambda x, g, out, reverse, **attrs: _running_sum(g, out, reverse=not reverse, **attrs),
+    grad_body=_cumsum_back,
     saved="",
     shape_only="X",
 )
-def CUMSUM(xp: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
+def CUMSUM(rows: Any, x: Any, exclusive: bool, reverse: bool) -> Any:
     """The sums of the elements up to each one (`reverse`: from each one on), with it or (`exclusive`) without."""
-    array = xp.flip(wide(x), axis) if reverse else wide(x)
-    total = xp.cumsum(array, axis=axis, dtype=array.dtype)
-    total = total - array if exclusive else total
-    return rounded(xp.flip(total, axis) if reverse else total, x)
+    return rows.running_sum(x, reverse, exclusive)
 
 
 @tensor_method("cumsum")
@@ -111,19 +104,25 @@ def _cumprod_grad(g: Any, out: Any, x: Any, axis: int) -> Any:
     return where(zeros == 0.0, before, where(is_first, at_first, x * 0.0))
 
 
-@op(
+def _cumprod_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
+    """The product in front of each element, times what is made of it behind: nothing is divided by, least of all 0."""
+    return rows.before(y, 1.0) * rows.recur(rows.after(x, 0.0), g, reverse=True)
+
+
+@row_op(
     "cumprod",
     "X -> Out",
+    **ROWS,
     attrs=AXIS,
+    takes_wholes=True,
     infer=_infer_along,
-    grad=_cumprod_grad,
-    kernel=lambda x, out, axis: ("running_product", x, out, *sizes_along(x.shape, axis)),
+    grad_body=_cumprod_back,
+    grad_by_ops=_cumprod_grad,
     saved="X, Out",
 )
-def CUMPROD(xp: Any, x: Any, axis: int) -> Any:
+def CUMPROD(rows: Any, x: Any) -> Any:
     """The products of the elements up to and with each one."""
-    array = wide(x)
-    return rounded(xp.cumprod(array, axis=axis, dtype=array.dtype), x)
+    return rows.running_prod(x)
 
 
 @tensor_method("cumprod")
@@ -158,28 +157,29 @@ def _logcumsumexp_grad(g: Any, out: Any, x: Any, axis: int) -> Any:
     return exp(x - top) * CUMSUM(g * exp(top - out), axis=axis, reverse=True)
 
 
-def _logcumsumexp_back(xp: Any, x: Any, out: Any, g: Any, axis: int, wanted: Any = None) -> Any:
+def _logcumsumexp_back(rows: Any, x: Any, y: Any, g: Any) -> Any:
     """From the end: what later results add shrinks by a factor of at most 1 from each to the one before."""
-    xs, outs, gs = (xp.moveaxis(wide(v), axis, 0) for v in (x, out, g))
-    total, later = xp.zeros(xs.shape, xs.dtype), 0.0
-    for i in range(len(xs) - 1, -1, -1):
-        later = gs[i] + (later * xp.exp(outs[i] - outs[i + 1]) if i + 1 < len(xs) else 0.0)
-        total[i] = later * xp.exp(xs[i] - outs[i])
-    return rounded(xp.moveaxis(total, 0, axis), x)
+
+    def ratio(small: Any, large: Any) -> Any:
+        """exp(small) / exp(large); 1 where both are the same infinity."""
+        return rows.exp(rows.where(small == large, 0.0, small - large))
+
+    return ratio(x, y) * rows.recur(ratio(y, rows.after(y, math.inf)), g, reverse=True)
 
 
-@op(
+@row_op(
     "logcumsumexp",
     "X -> Out",
+    **ROWS,
     attrs=AXIS,
     infer=_infer_logs,
-    grad=_logcumsumexp_grad,
-    grad_forward=_logcumsumexp_back,
+    grad_body=_logcumsumexp_back,
+    grad_by_ops=_logcumsumexp_grad,
     saved="X, Out",
 )
-def LOGCUMSUMEXP(xp: Any, x: Any, axis: int) -> Any:
+def LOGCUMSUMEXP(rows: Any, x: Any) -> Any:
     """log(sum(exp(x))) over the elements up to and with each one, without overflow."""
-    return rounded(xp.logaddexp.accumulate(wide(x), axis=axis), x)
+    return rows.running_logsumexp(x)
 
 
 @tensor_method("logcumsumexp")
@@ -211,33 +211,36 @@ def _extremes_grad(gs: Any, outs: Any, x: Any, axis: int, dtype: str) -> Any:
     return None if gs[0] is None else find_op("put_along_axis")(zeros, outs[1], gs[0], axis=axis, reduce="add")
 
 
-def _extremes(type: str, best: Callable[..., Any], is_least: bool, text: str) -> Any:
+def _placed(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The NumPy form, with places of the dtype that is asked for."""
+
+    def forward(xp: Any, x: Any, dtype: str, **attrs: Any) -> tuple[Any, Any]:
+        out, places = body(xp, x, dtype=dtype, **attrs)
+        return out, places.astype(dtype, copy=False)
+
+    return forward
+
+
+def _extremes(type: str, best: Callable[[Any], Any], text: str) -> Any:
     """An op that gives the best element so far and the last place where it is met."""
 
-    def forward(xp: Any, x: Any, axis: int, dtype: str) -> tuple[Any, Any]:
-        ufunc = best(xp)
-        out = ufunc.accumulate(x, axis=axis)
-        shape = [-1 if a == normalize_axis(axis, x.ndim) else 1 for a in range(x.ndim)]
-        is_met = (x == out) | (x != x)
-        places = xp.where(is_met, xp.arange(x.shape[axis]).reshape(shape), 0)
-        return out, xp.maximum.accumulate(places, axis=axis).astype(dtype)
-
-    def kernel(x: Any, out: Any, places: Any, axis: int, dtype: str) -> tuple[Any, ...]:
-        return "running_best", x, out, places, *sizes_along(x.shape, axis), is_least
+    def body(rows: Any, x: Any) -> tuple[Any, Any]:
+        out = best(rows)(x)
+        return out, rows.last_place((x == out) | rows.isnan(x))
 
     def grad_kernel(x: Any, places: Any, g: Any, of_places: Any, out: Any, axis: int, dtype: str) -> tuple[Any, ...]:
         outer, n, inner = sizes_along(x.shape, axis)
         return "add_along", g, places, out, outer, n, n, inner, True
 
-    forward.__doc__ = text
-    return op(
-        type, "X -> Out, Indices", attrs={**AXIS, "dtype": "int64"}, infer=_infer_extremes, grad=_extremes_grad,
-        kernel=kernel, grad_kernel=grad_kernel, saved="Indices", shape_only="X",
-    )(forward)  # fmt: skip
+    body.__doc__ = text
+    return row_op(
+        type, "X -> Out, Indices", **ROWS, attrs={**AXIS, "dtype": "int64"}, places="Indices", around=_placed,
+        infer=_infer_extremes, grad=_extremes_grad, grad_kernel=grad_kernel, saved="Indices", shape_only="X",
+    )(body)  # fmt: skip
 
 
-CUMMAX = _extremes("cummax", lambda xp: xp.maximum, False, "The largest element so far, and where it was met last.")
-CUMMIN = _extremes("cummin", lambda xp: xp.minimum, True, "The smallest element so far, and where it was met last.")
+CUMMAX = _extremes("cummax", lambda rows: rows.running_max, "The largest element so far, and where it was met last.")
+CUMMIN = _extremes("cummin", lambda rows: rows.running_min, "The smallest element so far, and where it was met last.")
 
 
 @tensor_method("cummax")

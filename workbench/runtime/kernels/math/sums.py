@@ -1,4 +1,4 @@
-"""Sums of squares, and what other kernels add up with.
+"""Sums of squares, truth values reduced, and what other kernels add up with.
 
 Long sums are made of short ones in float32, which are added up in double precision.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.runtime.kernels.arguments import Address
+from workbench.runtime.kernels.arguments import Address, Bytes
 from workbench.runtime.kernels.intrinsics import floats, function
 from workbench.runtime.kernels.registry import kernel
 from workbench.runtime.kernels.sweeps import ADDED, sweep
@@ -49,4 +49,16 @@ add = sweep(Vectors.add)
 def sum_squares(x: Address("count"), out: Address(1), count):
     """out[0] = the sum of squares."""
     floats(out)[0] = squares(x, (), count)
+    return 0
+
+
+@kernel()
+def all_or_any(x: Bytes("outer", "n", "inner"), out: Bytes("outer", "inner"), outer, n, inner, is_any):
+    """Whether all truth values along the axis are true, or any is."""
+    for o in range(outer):
+        for i in range(inner):
+            met = False
+            for j in range(n):
+                met = met or (x[(o * n + j) * inner + i] != 0) == (is_any != 0)
+            out[o * inner + i] = np.uint8(met == (is_any != 0))
     return 0

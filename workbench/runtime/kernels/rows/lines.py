@@ -10,12 +10,13 @@ from llvmlite import ir
 from workbench.framework.expr.expr import Expr
 from workbench.framework.rows.kernel import LINES, MOST_ROWS, NEAR, PAD
 from workbench.framework.rows.passes import LONG, Round
-from workbench.framework.rows.recording import Per
+from workbench.framework.rows.recording import BESIDE, Per
 from workbench.runtime.kernels.rows.folds import across, combined, fold_of
+from workbench.runtime.kernels.rows.scans import along, start_along
 from workbench.runtime.kernels.rows.terms import Terms, gathered, lanes_from, masked_integers, picked
 from workbench.runtime.kernels.rows.writer import KernelWriter, uses_places
 from workbench.runtime.kernels.sweeps import Fold
-from workbench.runtime.kernels.vectors import I32, I64, WIDTH, loop
+from workbench.runtime.kernels.vectors import I32, I64, INTEGERS, WIDTH, loop
 
 CHUNK = 4096  # elements of a row that are summed before their sum is added to others in float64
 
@@ -130,12 +131,12 @@ class _Lines:
         b = self.b
         row = b.add(begin, number)
         terms = _RowScalars(self, one, row, number)
-        totals = [self._total(fold) for fold in one.folds]
+        totals = [self._total(fold) for fold in one.folds] + [start_along(self.v, scan) for scan in one.scans]
         if self.w.kernel.layout == LINES:
             totals = self._chunks(one, terms, row, number, (I64(0), None), totals)
         else:
             totals = self._samples(one, terms, row, number, totals)
-        for fold, total in zip(one.folds, totals, strict=True):
+        for fold, total in zip(one.folds, totals[: len(one.folds)], strict=True):
             element = self.w.rounded(total)
             b.store(element, b.inttoptr(self._slot(fold, number), self.v.element.as_pointer()))
 
@@ -155,14 +156,19 @@ class _Lines:
     def _chunks(
         self, one: Round, scalars: _RowScalars, row: Any, number: Any, planes: tuple[Any, Any], totals: Sequence[Any]
     ) -> Sequence[Any]:
-        """A stretch of a row after the other, none so long that float32 is too short for its sum."""
+        """A stretch of a row after the other, none so long that float32 is too short for its sum.
+
+        Args:
+            totals: of reductions, as float64, then what runs along the row.
+        """
         b = self.b
         if not any(fold.function == "row_sum" for fold in one.folds):
             return self._chunk(one, scalars, row, number, planes, (I64(0), self.width), totals)
         chunks = b.sdiv(b.add(self.width, I64(CHUNK - 1)), I64(CHUNK))
 
         def chunk(c: Any, *so_far: Any) -> Sequence[Any]:
-            start = b.mul(c, I64(CHUNK))
+            number = b.sub(b.sub(chunks, I64(1)), c) if one.is_reversed else c
+            start = b.mul(number, I64(CHUNK))
             stretch = start, self.w.least(I64(CHUNK), b.sub(self.width, start))
             return self._chunk(one, scalars, row, number, planes, stretch, so_far)
 
@@ -172,8 +178,10 @@ class _Lines:
         self, one: Round, scalars: _RowScalars, row: Any, number: Any, planes: tuple[Any, Any],
         stretch: tuple[Any, Any], totals: Sequence[Any],
     ) -> Sequence[Any]:  # fmt: skip
-        held = self._planes(one, scalars, row, number, planes, *stretch)
-        return [self._joined(f, t, h) for f, t, h in zip(one.folds, totals, held, strict=True)]
+        size = len(one.folds)
+        held = self._planes(one, scalars, row, number, planes, *stretch, totals[size:])
+        sums = zip(one.folds, totals[:size], held[:size], strict=True)
+        return [*(self._joined(f, t, h) for f, t, h in sums), *held[size:]]
 
     def _total(self, fold: Expr) -> Any:
         return self.w.widened(self.v.element(fold_of(fold).start))
@@ -183,9 +191,14 @@ class _Lines:
         return combined(self.b, fold, total, self.w.widened(across(self.v, fold_of(fold), held)))
 
     def _planes(
-        self, one: Round, scalars: _RowScalars, row: Any, number: Any, planes: tuple[Any, Any], start: Any, count: Any
-    ) -> Sequence[Any]:
-        """A stretch of a row in some samples, one sample after the other."""
+        self, one: Round, scalars: _RowScalars, row: Any, number: Any, planes: tuple[Any, Any], start: Any, count: Any,
+        runs: Sequence[Any],
+    ) -> Sequence[Any]:  # fmt: skip
+        """A stretch of a row in some samples, one sample after the other.
+
+        Args:
+            runs: what runs along the row.
+        """
         b, w = self.b, self.w
         first, plane_count = planes
 
@@ -196,7 +209,7 @@ class _Lines:
             kept = w.plus(w.times(number, w.count), place)
             return _Stretch(self, one, scalars, elements, place, kept).run(count, held)
 
-        starts = [self.v.number(fold_of(fold).start) for fold in one.folds]
+        starts = [*(self.v.number(fold_of(fold).start) for fold in one.folds), *runs]
         return plane(I64(0), *starts) if plane_count is None else loop(b, plane_count, starts, plane)
 
 
@@ -226,9 +239,8 @@ class _RowScalars:
 
 def _row_parts(one: Round, lines: _Lines) -> list[Expr]:
     """The numbers of whole rows that a round reads, and inputs with one number per row."""
-    roots = [fold.args[0] for fold in one.folds] + [expr for _, expr in one.outs]
     parts: dict[int, Expr] = {}
-    rest, seen = list(roots), set[int]()
+    rest, seen = one.roots, set[int]()
     while rest:
         part = rest.pop()
         if id(part) in seen:
@@ -254,7 +266,7 @@ class _Stretch:
     def __init__(self, lines: _Lines, one: Round, scalars: _RowScalars, elements: Any, place: Any, kept: Any) -> None:
         self.lines, self.one, self.scalars, self.v, self.b = lines, one, scalars, lines.v, lines.b
         self.elements, self.place, self.kept = elements, place, kept
-        self.roots = [fold.args[0] for fold in one.folds] + [expr for _, expr in one.outs]
+        self.roots = one.roots
         self.has_places = uses_places(self.roots)
         later = {id(p) for p in one.kept}
         self.earlier = {id(p) for p in lines.w.rounds.kept} - later
@@ -279,12 +291,16 @@ class _Stretch:
             held = [self._tree(fold_of(f), many[k::size]) for k, f in enumerate(self.one.folds)]
             done = b.mul(rounds, I64(together))
         vectors = b.sdiv(count, I64(WIDTH))
+        if self.one.is_reversed:
+            held = self._rest(vectors, b.srem(count, I64(WIDTH)), held)
+            last = b.sub(vectors, I64(1))
+            return loop(b, vectors, held, lambda i, *held: self._vector(b.sub(last, i), held))
         held = loop(b, b.sub(vectors, done), held, lambda i, *held: self._vector(b.add(done, i), held))
         return self._rest(vectors, b.srem(count, I64(WIDTH)), held)
 
     def _together(self) -> int:
         """Vectors a round of the loop works on, each reduced by itself."""
-        if not self.one.folds:
+        if not self.one.folds or self.one.scans:
             return 1
         is_long = any(part.function in LONG for root in self.roots for part in _below(root, self.lines))
         return 2 if is_long or len(self.one.folds) > 1 else 4
@@ -296,19 +312,28 @@ class _Stretch:
 
     def _vector(self, number: Any, held: Sequence[Any], mask: Any = None) -> list[Any]:
         """One vector by its number in the stretch."""
-        b, v, lines = self.b, self.v, self.lines
+        b, v, lines, size = self.b, self.v, self.lines, len(self.one.folds)
         offset = b.mul(number, I64(WIDTH))
         place = lanes_from(v, b.add(self.place, offset)) if self.has_places else None
-        terms = Terms(v, lambda part: self._leaf(part, offset, mask), lines.w.scalar, place)
+        runs = dict(zip(map(id, self.one.scans), held[size:], strict=True))
+
+        def scan(part: Expr, *operands: Any) -> Any:
+            result, runs[id(part)] = along(v, part, runs[id(part)], operands, mask)
+            return result
+
+        terms = Terms(v, lambda part: self._leaf(part, offset, mask), lines.w.scalar, place, scan=scan)
+        for part in self.one.scans:
+            terms.value(part)
         folded = [v.number(terms.value(fold.args[0])) for fold in self.one.folds]
         outs = [(number, v.number(terms.value(expr))) for number, expr in self.one.outs]
         for part in self.one.kept:
             v.store(terms.value(part), self._kept_at(part, offset), mask)
         for out, x in outs:
-            v.store(x, self._at(lines.w.outs[out], b.add(self.elements, offset)), mask)
+            lines.w.store(out, x, b.add(self.elements, offset), mask)
         if mask is not None:
             folded = [v.select(mask, x, fold_of(f).start) for f, x in zip(self.one.folds, folded, strict=True)]
-        return [fold_of(f).combine(v, a, x) for f, a, x in zip(self.one.folds, held, folded, strict=True)]
+        sums = zip(self.one.folds, held[:size], folded, strict=True)
+        return [*(fold_of(f).combine(v, a, x) for f, a, x in sums), *runs.values()]
 
     def _at(self, address: Any, element: Any) -> Any:
         return self.b.add(address, self.b.mul(element, I64(self.lines.item)))
@@ -325,6 +350,8 @@ class _Stretch:
             return self.scalars.vectors[id(part)]
         if id(part) in self.earlier:
             return self.v.load(self._kept_at(part, offset), mask)
+        if part.function == BESIDE:
+            return self._beside(part, offset, mask)
         if part.function != "input":
             return None
         if part.value in self.scalars.inputs:
@@ -332,6 +359,19 @@ class _Stretch:
         kind = self.lines.w.input_kinds[part.value].per
         first = self.elements if kind is Per.ELEMENT else self.place
         return self.v.load(self._at(self.lines.w.ins[part.value], self.b.add(first, offset)), mask)
+
+    def _beside(self, part: Expr, offset: Any, mask: Any) -> Any:
+        """The elements before or behind, the number outside where there is none."""
+        b, v, (step, outside) = self.b, self.v, part.value
+        place = b.add(self.place, offset)
+        if step > 0:
+            inside = v.first_lanes(b.sub(b.sub(self.lines.width, I64(step)), place))
+        else:
+            inside = b.icmp_signed(">=", lanes_from(v, place), ir.Constant(INTEGERS, [-step] * WIDTH))
+            inside = inside if mask is None else b.and_(inside, mask)
+        element = self.lines.w.plus(self.elements, offset, I64(step))
+        loaded = v.load(self._at(self.lines.w.ins[part.args[0].value], element), inside)
+        return v.select(inside, loaded, outside)
 
     def _rest(self, number: Any, lanes: Any, held: Sequence[Any]) -> list[Any]:
         """The first lanes of the last vector."""
@@ -341,7 +381,7 @@ class _Stretch:
             inside = b.block
         phis = []
         for old, new in zip(held, results, strict=True):
-            phi = b.phi(self.v.kind)
+            phi = b.phi(old.type)
             phi.add_incoming(old, before)
             phi.add_incoming(new, inside)
             phis.append(phi)

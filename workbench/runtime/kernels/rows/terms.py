@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from workbench.framework.expr.expr import Expr
-from workbench.framework.rows.recording import AT, COUNT, PICK, Per
+from workbench.framework.rows.recording import AT, COUNT, LAST_PLACE, PICK, SCANS, Per
 from workbench.runtime.kernels.functions import BODIES, decay
 from workbench.runtime.kernels.vectors import F64, I32, I64
 from workbench.runtime.words.opcodes import NAMES, OF_TRUTHS
@@ -29,6 +29,7 @@ class Terms:
         scalar: an attribute, or how many elements a row has, as a float64 of LLVM.
         place: of elements, their places in their rows, a vector of int32; needed for comparing with labels alone.
         pick: of rows, `pick(terms, part)` gives the elements that labels name, see `picked`.
+        scan: of elements, `scan(part, *operands)` gives what runs up to them.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class Terms:
         scalar: Callable[[Expr], Any],
         place: Vector | None = None,
         pick: Callable[[Terms, Expr], Vector] | None = None,
+        scan: Callable[..., Vector] | None = None,
     ) -> None:
-        self.v, self._leaf, self.scalar, self._place, self._pick = v, leaf, scalar, place, pick
+        self.v, self._leaf, self.scalar, self._place, self._pick, self._scan = v, leaf, scalar, place, pick, scan
         self._known: dict[int, Vector] = {}
 
     def value(self, part: Expr) -> Vector:
@@ -62,6 +64,9 @@ class Terms:
         if part.function == PICK:
             assert self._pick is not None, "elements are picked between rounds"
             return self._pick(self, part)
+        if part.function in SCANS:
+            assert self._scan is not None, "scans are computed in the round that they belong to"
+            return self._scan(part, *self._scanned(part))
         if part.function == "cast":
             return self._cast(part)
         if part.function == "exp" and _is_below_zero(part.args[0]):
@@ -75,6 +80,15 @@ class Terms:
             a, b = (v.number(self.value(arg)) for arg in part.args)
             return getattr(v.builder, _ARITHMETIC[name])(a, b, flags=("contract",))
         return BODIES[name](v, *map(self.value, part.args))
+
+    def _scanned(self, part: Expr) -> Iterator[Vector]:
+        """What a scan joins."""
+        if part.function != LAST_PLACE:
+            yield from (self.v.number(self.value(arg)) for arg in part.args)
+            return
+        met = self.v.is_true(self.v.number(self.value(part.args[0])))
+        assert self._place is not None
+        yield self.v.builder.select(met, self._place, ir.Constant(self._place.type, [0] * self.v.lanes))
 
     def _cast(self, part: Expr) -> Vector:
         """Truth values are numbers here, and of numbers there is one kind."""

@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from workbench.framework.expr.expr import Expr
 from workbench.framework.rows.kernel import LINES, PLANES, SIZES, RowKernel
-from workbench.framework.rows.recording import AT, COUNT
-from workbench.runtime.kernels.vectors import I64, Doubles, Vectors, loop
+from workbench.framework.rows.recording import AT, COUNT, LAST_PLACE
+from workbench.runtime.kernels.vectors import I64, Doubles, Vectors, Wholes, loop
 from workbench.runtime.words.codes import DECLINED, DONE, ROW_ARGUMENTS
 
 LEVEL = 256  # terms that are added one after the other before their sum is added to others
@@ -27,7 +27,8 @@ class KernelWriter:
         self.kernel, self.rounds = kernel, kernel.rounds
         self.function = ir.Function(module, ir.FunctionType(I64, [I64]), prefix + kernel.name)
         self.builder = b = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.v: Any = (Doubles if kernel.item == Doubles.item else Vectors)(b)
+        numbers = Wholes if kernel.is_whole else Doubles if kernel.item == Doubles.item else Vectors
+        self.v: Any = numbers(b)
         words = iter(range(ROW_ARGUMENTS, ROW_ARGUMENTS + len(kernel.letters)))
         self.ins = {n: self._word(next(words)) for n, _ in kernel.inputs}
         self.outs = {n: self._word(next(words)) for n, _ in kernel.outputs}
@@ -35,7 +36,7 @@ class KernelWriter:
         self._scalars = {name: self._real(next(words)) for name in kernel.program.numbers}
         self._scalars |= {name: self._word(next(words)) for name in kernel.program.integers}
         self.sizes = {name: self._word(next(words)) for name in SIZES[kernel.layout]}
-        self.input_kinds = dict(kernel.inputs)
+        self.input_kinds, self.output_kinds = dict(kernel.inputs), dict(kernel.outputs)
 
     def _word(self, number: int) -> Any:
         pointer = self.builder.inttoptr(self.function.args[0], I64.as_pointer())
@@ -60,6 +61,14 @@ class KernelWriter:
         if self.kernel.layout == PLANES:
             return self.builder.mul(self.sizes["batch"], self.sizes["width"])
         return self.sizes["height"]
+
+    def store(self, number: int, x: Any, element: Any, mask: Any) -> None:
+        """Store a vector of an output from an element on; places as int64."""
+        v, b = self.v, self.builder
+        if self.output_kinds[number].is_integer:
+            v = Wholes(b)
+            x = b.sext(x, v.kind)
+        v.store(v.number(x), b.add(self.outs[number], b.mul(element, I64(v.item))), mask)
 
     def scalar(self, part: Expr) -> Any:
         """What is the same everywhere: float64, or an integer attribute."""
@@ -121,7 +130,7 @@ def uses_places(parts: Sequence[Expr]) -> bool:
     rest, seen = list(parts), set[int]()
     while rest:
         part = rest.pop()
-        if part.function == AT:
+        if part.function in (AT, LAST_PLACE):
             return True
         if id(part) not in seen:
             seen.add(id(part))
