@@ -219,16 +219,23 @@ ALONE = {"while", "while_grad", "cond", "cond_grad", "toy_places", "toy_bent", "
 ALONE |= {"dropout_grad", "lookup_table_v2_grad", "sum"}  # of sparse gradients
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
-def test_what_python_runs_are_the_ops_without_kernels_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no array is empty."""
-    model, called, plain = started(name), Counter[str](), NodeCalls.run
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often Python has run the ops of each type."""
+    types, plain = Counter[str](), NodeCalls.run
 
     def counted(calls: NodeCalls, given: Any, extras: Any) -> Any:
-        called.update(node.type for node in calls._nodes)
+        types.update(node.type for node in calls._nodes)
         return plain(calls, given, extras)
 
     monkeypatch.setattr(NodeCalls, "run", counted)
+    return types
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_what_python_runs_are_the_ops_without_kernels_alone(name: str, called: Counter[str]) -> None:
+    """Where no array is empty."""
+    model = started(name)
     exe = model.parallel(1)
     for count in PASSES:
         exe.run([model.loss], feed=feed_of(count))
@@ -346,6 +353,26 @@ def test_shapes_that_do_not_fit_are_told_by_the_op() -> None:
     for _ in range(3):
         with pytest.raises(EnforceNotMet, match=r"(?s)elementwise_mul.*test_unknown_sizes"):
             exe.run([model.loss], feed=feed_of(3))
+
+
+def adding_where_picked() -> Any:
+    """What is added has to have as many rows as are picked."""
+    x, _, h = inputs()
+    more = static.data("more", [None, 4])
+    return wb.mean(wb.tanh(x[wb.sum(x, 1) > 0.0] * 2.0 + more) ** 2) + wb.mean(h)
+
+
+def test_what_did_not_fit_at_first_runs_in_kernels_when_it_does(called: Counter[str]) -> None:
+    model = build(adding_where_picked, wb.optimizer.SGD(0.1)).start()
+    exe = static.Executor()
+    x = np.array([[1.0, 2, 3, 4], [-1, -2, -3, -4], [1, -1, 2, 3], [0, 0, 0, 1]], np.float32)
+    feed = {"x": x, "n": np.array([0]), "more": np.ones((2, 4), np.float32)}
+    with pytest.raises(EnforceNotMet, match=r"(?s)elementwise_add.*test_unknown_sizes"):
+        exe.run(model.main, feed=feed, scope=model.scope)
+    called.clear()
+    feed["more"] = np.ones((3, 4), np.float32)
+    (loss,) = exe.run(model.main, feed=feed, fetch_list=[model.loss], scope=model.scope)
+    assert np.isfinite(loss) and set(called) <= {"where_index"}
 
 
 @pytest.fixture

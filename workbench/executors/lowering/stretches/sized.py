@@ -122,6 +122,7 @@ class SizedForm:
             None if value in standing else self._moved(self._pieces[spots[value].piece], pointing, value in beside)
             for value in nodes.wanted
         ]
+        self.own = self._own()
 
     def _beside(self) -> set[Value]:
         """Values in memory that rows use which are written when sizes are known."""
@@ -134,8 +135,7 @@ class SizedForm:
     def _moved(unknown: int, pointing: Mapping[int, list[int] | None], is_used_beside: bool) -> _Moved:
         return _Moved(unknown, None if is_used_beside else pointing.get(unknown, []))
 
-    @property
-    def own(self) -> list[tuple[list[int], list[int]]]:
+    def _own(self) -> list[tuple[list[int], list[int]]]:
         """Of every piece of memory that may lie anywhere: numbers of the results in it, and words that point there."""
         pieces: dict[int, tuple[list[int], list[int]]] = {}
         for number, result in enumerate(self.results):
@@ -176,22 +176,21 @@ class SizedForm:
             if result is not None and result.words is not None:
                 unknowns[result.unknown] = 0
         values = BoundValues(plan, arenas, FusedReductions(), fixed, {})
-        lowering = RowLowering(
-            plan, room.pool, room.context(values, plan.graph), values, FusedReductions(), _nothing, room.scratch
-        )
+        context = room.context(values, plan.graph)
+        lowering = RowLowering(plan, room.pool, context, values, FusedReductions(), _nothing, room.scratch)
         tape = FilledTape(self._tape, unknowns)
         tape.write(self._words(unknowns), 0, lowering, plan.row)
-        return Sized(self, plan, tape, values, fixed, begin)
+        return Sized(self, plan, tape, values, fixed, (arenas, begin))
 
     @property
     def _place(self) -> int:
         return self.nodes.graph.nodes[0].place
 
-    def segment(self, tape: FilledTape, plan: Any) -> Segment | None:
+    def segment(self, tape: FilledTape) -> Segment | None:
         """What runs a filled tape."""
         if self._segment is None:
             return None
-        return self._segment.on(tape.tape, address(tape.tape.words), _no_calls, plan.row, tape.moved)
+        return self._segment.on(tape.tape, address(tape.tape.words), _no_calls, _no_row, tape.moved)
 
 
 Patches = list[tuple[int, int]]  # words, and how far behind the first byte of an array they point
@@ -293,11 +292,11 @@ class Sized:
         tape: FilledTape,
         values: BoundValues,
         fixed: Mapping[Value, np.ndarray],
-        scratch: np.ndarray,
+        memory: Any,
     ) -> None:
         self.nbytes = form.nbytes + sum(array.nbytes for array in fixed.values())
-        self._segment, self._room = form.segment(tape, plan), form.room
-        self._kept = tape, values, scratch
+        self._segment, self._room = form.segment(tape), form.room
+        self._kept = tape, memory  # and nothing of the plan: there are many of these
         self._table: Any = tape.tape.words.data
         self._ins = [
             (fixed.get(value), () if moved.words is None else self._patches(tape, moved.words))
@@ -419,3 +418,8 @@ def _nothing(node: Node) -> None:
 
 def _no_calls(row: Row) -> list[Call]:
     return []
+
+
+def _no_row(node: Node) -> Row:
+    """What a kernel declines, all nodes do as calls; nobody asks whose row it was."""
+    raise NotImplementedError(f"rows of {node} are not kept")

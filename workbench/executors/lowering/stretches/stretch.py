@@ -6,7 +6,7 @@ has no kernels, is a call. A stretch is divided among both when it is first run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from workbench.errors import EnforceNotMet
 from workbench.executors.lowering.numpy.lower import lower
 from workbench.executors.lowering.open_bindings import FeedForm
-from workbench.executors.lowering.operands import Cell, RunsNodes
+from workbench.executors.lowering.operands import Call, Cell, RunsNodes
 from workbench.executors.lowering.stretches.room import StretchRoom
 from workbench.executors.lowering.stretches.sized import InPython, Sized, SizedForm, SizedGraph
 from workbench.executors.lowering.tape.registry import rule_of
@@ -75,7 +75,12 @@ class Stretch:
         Raises:
             EnforceNotMet: an op failed; names it, and the line that built it.
         """
-        parts = self._parts or self._divided(given)
+        parts = self._parts
+        if not parts:
+            specs = self._specs(given)
+            if specs is None:
+                return NodeCalls(self._graph, self._nodes, self.wanted).run(given, extras)
+            parts = self._parts = self._divided(specs)
         if len(parts) == 1:
             return parts[0].run(given, extras)
         values = dict(zip(self.reads, given, strict=True))
@@ -84,26 +89,25 @@ class Stretch:
             values.update(zip(part.wanted, results, strict=True))
         return [values[value] for value in self.wanted]
 
-    def _divided(self, given: Sequence[Any]) -> list[StretchPart]:
+    def _divided(self, specs: Mapping[Value, Spec]) -> list[StretchPart]:
         """Nodes in kernels, calls, and whatever comes behind the first result whose size is told by values."""
-        specs = self._specs(given)
         pieces: list[list[Node]] = []
         rest: list[Node] = []
         joins = False
         for number, node in enumerate(self._nodes):
-            is_sized = specs is not None and node not in self._in_python and _runs_in_kernels(node, specs)
+            is_sized = node not in self._in_python and _runs_in_kernels(node, specs)
             if is_sized and joins:
                 pieces[-1].append(node)
             else:
                 pieces.append([node])
             joins = is_sized
-            if specs is not None and not is_sized and not all(is_static(specs[v]) for v in node.writes):
+            if not is_sized and not all(is_static(specs[v]) for v in node.writes):
                 rest = self._nodes[number + 1 :]
                 break
-        self._parts = [self._part(piece, specs) for piece in pieces]
+        parts = [self._part(piece, specs) for piece in pieces]
         if rest:
-            self._parts.append(Stretch(self._graph, rest, self._wanted_of(rest), self._room, self._in_python))
-        return self._parts
+            parts.append(Stretch(self._graph, rest, self._wanted_of(rest), self._room, self._in_python))
+        return parts
 
     def _specs(self, given: Sequence[Any]) -> Mapping[Value, Spec] | None:
         """Of all values, for these; None if something is wrong with them, which the calls tell."""
@@ -117,9 +121,9 @@ class Stretch:
         except EnforceNotMet:
             return None
 
-    def _part(self, nodes: Sequence[Node], specs: Mapping[Value, Spec] | None) -> StretchPart:
+    def _part(self, nodes: Sequence[Node], specs: Mapping[Value, Spec]) -> StretchPart:
         wanted = self._wanted_of(nodes)
-        if specs is None or nodes[0] in self._in_python or not _runs_in_kernels(nodes[0], specs):
+        if nodes[0] in self._in_python or not _runs_in_kernels(nodes[0], specs):
             return NodeCalls(self._graph, nodes, wanted)
         return SizedNodes(self._graph, nodes, wanted, self._room)
 
@@ -148,89 +152,114 @@ class SizedNodes:
         self._forms: FeedForm[SizedForm] = FeedForm(
             declared if any(-1 in shape for shape in declared.values()) else None
         )
-        self._instead: Stretch | None = None
+        self._instead: Stretch | None = None  # at all sizes
+        self._beside: dict[Hashable, Stretch] = {}  # at some
         self._apart = 0  # sizes that were planned for themselves
 
     def run(self, given: Sequence[Any], extras: Extras) -> Sequence[Any]:
         if self._instead is not None:
             return self._instead.run(given, extras)
         key = (self, *[(a.shape, a.dtype.num) if type(a) is np.ndarray else None for a in given])
-        sized = self._room.bound(key)
+        sized: Sized | None = self._room.bound(key)
         if sized is None:
             sized = self._bound(key, given)
-        if isinstance(sized, Sized):
+        if sized is not None:
             with self._room.lock:
                 results = sized.run(given)
             if results is not None:
                 return results
-        return (self._calls if sized is None or isinstance(sized, Sized) else sized).run(given, extras)
+        return (self._instead or self._beside.get(key) or self._calls).run(given, extras)
 
-    def _bound(self, key: Any, given: Sequence[Any]) -> Sized | Stretch | None:
-        """What runs these sizes from now on; None if calls do."""
-        if not all(type(a) is np.ndarray and a.size for a in given):
+    def _bound(self, key: Hashable, given: Sequence[Any]) -> Sized | None:
+        """What runs these sizes from now on; None if something else does."""
+        if key in self._beside or not all(type(a) is np.ndarray and a.size for a in given):
             return None  # kernels take no empty arrays
         specs = {(v.name, v.place): spec_of(a) for v, a in zip(self._nodes.given, given, strict=True)}
         try:
-            with collector_paused(), self._room.lock:
-                sized = self._fitting(specs)
-        except EnforceNotMet:
-            return None  # the calls tell what is wrong
+            with self._room.lock:
+                sized = self._fitting(specs) or self._alone(specs, key)
+        except (EnforceNotMet, Unsettled):
+            return None  # what is wrong with them the calls tell
         except InPython as reason:
-            nodes = {
-                node
-                for node, copy in zip(self._original, self._nodes.graph.nodes, strict=False)
-                if copy in reason.nodes
-            }
-            self._instead = Stretch(self._graph, self._original, self.wanted, self._room, nodes)
-            return self._instead
+            self._instead = self._without(reason)
+            return None
         if sized is not None:
             self._room.keep(key, sized)
         return sized
 
-    def _fitting(self, specs: Given) -> Sized | None:
-        def make(dims: OpenDims) -> SizedForm:
+    def _form(self, dims: OpenDims) -> SizedForm:
+        with collector_paused():
             return SizedForm(self._nodes, dims, self._room)
 
-        try:
-            fit = self._forms.fit(specs, make)
-            if fit is not None:
-                return fit.binding.fill(fit.filled)
-            if self._apart == _MOST_APART:
-                return None
-            self._apart += 1
-            form = make(OpenDims((), specs))
-            filled = form.try_fill(specs)
-            return None if filled is None else form.fill(filled)
-        except Unsettled:
+    def _fitting(self, specs: Given) -> Sized | None:
+        """From a form that is right for other sizes, too."""
+        fit = self._forms.fit(specs, self._form)
+        return None if fit is None else fit.binding.fill(fit.filled)
+
+    def _alone(self, specs: Given, key: Hashable) -> Sized | None:
+        """From one for these sizes alone."""
+        if self._apart == _MOST_APART:
             return None
+        self._apart += 1
+        try:
+            form = self._form(OpenDims((), specs))
+        except InPython as reason:  # at these sizes
+            self._beside[key] = self._without(reason)
+            return None
+        filled = form.try_fill(specs)
+        return None if filled is None else form.fill(filled)
+
+    def _without(self, reason: InPython) -> Stretch:
+        """The same nodes, of which some are calls."""
+        pairs = zip(self._original, self._nodes.graph.nodes, strict=False)
+        nodes = {node for node, copy in pairs if copy in reason.nodes}
+        return Stretch(self._graph, self._original, self.wanted, self._room, nodes)
 
 
 class NodeCalls:
-    """Nodes that Python runs, one call after the other."""
+    """Nodes that Python runs, one call after the other; those of one run at a time."""
 
     def __init__(self, graph: Graph, nodes: Sequence[Node], wanted: Sequence[Value]) -> None:
         self.reads, self.wanted = _read_from_outside(nodes, wanted), list(wanted)
         self._graph, self._nodes = graph, nodes
+        self._cells: dict[Value, Cell] = {}
+        self._calls: dict[Node, list[Call]] = {}
+        self._extras: Extras | None = None
 
     def run(self, given: Sequence[Any], extras: Extras) -> Sequence[Any]:
-        cells: dict[Value, Cell] = {}
-
-        def cell(value: Value) -> Cell:
-            return cells.setdefault(value, Cell())
-
+        self._extras = extras
         for value, held in zip(self.reads, given, strict=True):
-            cell(value).value = held
-        for node in self._nodes:
-            try:
-                for call in lower(_without_memory(node), _Cells(cell, extras)):  # type: ignore[arg-type]
-                    call()
-            except Exception as error:
-                if is_from_outside(error):
-                    raise
-                if isinstance(error, EnforceNotMet) and error.located:
-                    raise
-                raise self._failure(node, cells, error) from error
-        return [cell(value).value for value in self.wanted]
+            self.cell(value).value = held
+        try:
+            for node in self._nodes:
+                self._run(node)
+            return [self.cell(value).value for value in self.wanted]
+        finally:
+            for cell in self._cells.values():
+                cell.value = None
+
+    def _run(self, node: Node) -> None:
+        try:
+            calls = self._calls.get(node)
+            if calls is None:
+                calls = self._calls[node] = lower(_without_memory(node), self)  # type: ignore[arg-type]
+            for call in calls:
+                call()
+        except Exception as error:
+            if is_from_outside(error) or (isinstance(error, EnforceNotMet) and error.located):
+                raise
+            raise self._failure(node, self._cells, error) from error
+
+    # What calls of nodes without memory are bound to, as `Context`
+
+    def cell(self, value: Value) -> Cell:
+        """Where a value is."""
+        return self._cells.setdefault(value, Cell())
+
+    def extras_of(self, node: Node) -> dict[str, Any]:
+        """The keyword arguments an op `needs`."""
+        assert self._extras is not None
+        return self._extras(node)
 
     def _failure(self, node: Node, cells: Mapping[Value, Cell], error: Exception) -> EnforceNotMet:
         """What a user reads; of a node in a block the device is told by the op that runs that."""
@@ -241,13 +270,6 @@ class NodeCalls:
         is_in_block = any(op.block.idx for op in node.origins)
         where = "" if is_in_block else f" on {self._graph.names(node.places)}"
         return op_failure(node.type, where, inputs, node.site, error)
-
-
-class _Cells:
-    """What calls of nodes without memory are bound to, as `Context`."""
-
-    def __init__(self, cell: Callable[[Value], Cell], extras: Extras) -> None:
-        self.cell, self.extras_of = cell, extras
 
 
 def _described(cells: Mapping[Value, Cell], value: Value) -> Spec:
