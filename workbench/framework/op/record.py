@@ -14,7 +14,8 @@ Slots are written in one line, `"X, Y, Bias? -> Out"`: `?` marks an optional slo
 
 Every differentiable op owns one backward op `<type>_grad`. Its slots are the forward inputs, the forward
 outputs the rule reads, and the gradients of the outputs; its outputs are the gradients of the inputs.
-Its body runs the `grad` rule on arrays unless the op brings a direct body (`grad_forward`).
+Its body runs the `grad` rule on arrays unless the op brings a direct body (`grad_forward`). Of an op with a row program
+for its gradient, that is the direct body, and the rule is made from it (`row_rule`).
 """
 
 from __future__ import annotations

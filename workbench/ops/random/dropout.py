@@ -53,17 +53,26 @@ def kept_factor(dropout_prob: float, is_test: bool, dropout_implementation: str)
     return 1.0 if is_test or dropout_prob == 1 else 1.0 / (1.0 - dropout_prob)
 
 
-def _through(
+def masked(xp: Any, x: Any, mask: Any, factor: Any) -> Any:
+    """What is kept of `x`, times a number of its dtype; else 0."""
+    return xp.where(mask, x * factor, factor * 0)
+
+
+def through_mask(g: Any, mask: Any, factor: Any) -> Any:
+    """The gradient of `masked`, of tensors as of arrays and expressions."""
+    return g * (mask.astype(g.dtype) * factor)
+
+
+def _rule(
     g: Any, mask: Any, dropout_prob: float, is_test: bool, dropout_implementation: str, **attrs: Any
 ) -> Any:  # fmt: skip
-    """The gradient, of tensors as of arrays."""
     factor = kept_factor(dropout_prob, is_test, dropout_implementation)
-    return g * factor if is_test else g * (mask.astype(g.dtype) * factor)
+    return g * factor if is_test else through_mask(g, mask, factor)
 
 
 @in_float32
 def _back(xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any, **attrs: Any) -> Any:
-    return _through(g, mask, **attrs)
+    return _rule(g, mask, **attrs)
 
 
 @op(
@@ -80,7 +89,7 @@ def _back(xp: Any, x: Any, mask: Any, g: Any, g_mask: Any, wanted: Any, **attrs:
     },
     like_x="Out",
     infer=_infer,
-    grad=lambda g, out, x, **attrs: _through(g[0], out[1], **attrs),
+    grad=lambda g, out, x, **attrs: _rule(g[0], out[1], **attrs),
     grad_forward=_back,
     saved="Mask",
     shape_only="X",
@@ -97,7 +106,7 @@ def DROPOUT(
     if is_test:
         return x * factor, xp.ones(shape, "uint8")
     mask = (rng.uniform(xp, shape, "float32") >= dropout_prob).astype("uint8")
-    return xp.where(mask, x * factor, x.dtype.type(0)), mask
+    return masked(xp, x, mask, factor), mask
 
 
 def dropout(

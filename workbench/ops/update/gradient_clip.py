@@ -34,12 +34,17 @@ def _infer_squared(x: Spec) -> Spec:
     return Spec((1,), wide_dtype(x.dtype))
 
 
+def through_squared_norm(g: Any, x: Any) -> Any:
+    """The gradient of `squared_l2_norm`, of tensors as of expressions."""
+    return x * g * 2.0
+
+
 @op(
     "squared_l2_norm",
     "X -> Out",
     sparse="X",
     infer=_infer_squared,
-    grad=lambda g, out, x: x * g * 2.0,
+    grad=lambda g, out, x: through_squared_norm(g, x),
 )
 def squared_l2_norm(xp: Any, x: Any) -> Any:
     """The sum of squares in shape [1]; of half-precision tensors in float32, where it does not overflow."""
@@ -53,11 +58,16 @@ def _infer_clip(x: Spec, max_norm: float) -> Spec:
     return x
 
 
+def clip_factor(xp: Any, square: Any, max_norm: Any) -> Any:
+    """What a gradient is multiplied with, from the square of its norm."""
+    return max_norm / xp.maximum(xp.sqrt(square), max_norm)
+
+
 @op("clip_by_norm", "X -> Out", sparse="X", attrs={"max_norm": 1.0}, infer=_infer_clip)
 def clip_by_norm(xp: Any, x: Any, max_norm: float) -> Any:
     """x max_norm / max(norm, max_norm): at most `max_norm` long (P-45)."""
     merged, values = _merged(xp, x)
-    factor = max_norm / xp.maximum(xp.sqrt(_square_sum(values)), max_norm)
+    factor = clip_factor(xp, _square_sum(values), max_norm)
     clipped = rounded(wide(values) * factor.astype(wide(values).dtype), values)
     return Rows(merged.rows, clipped, merged.height) if isinstance(merged, Rows) else clipped
 

@@ -30,7 +30,7 @@ from workbench.ops.math.reductions.accumulate import SUM
 from workbench.ops.math.reductions.extreme import ARG_MAX, ARG_MIN
 from workbench.ops.math.reductions.like import BROADCAST_TO_LIKE, REDUCE_TO_LIKE
 from workbench.ops.math.reductions.reduce import MEAN, REDUCE_MEAN, REDUCE_SUM, reduced_axes
-from workbench.ops.update.gradient_clip import clip_by_norm, squared_l2_norm
+from workbench.ops.update.gradient_clip import clip_by_norm, clip_factor, squared_l2_norm, through_squared_norm
 
 LONG = 256  # floats of a row
 
@@ -211,7 +211,7 @@ def _squares(writer: TapeWriter, x: np.ndarray, out: np.ndarray) -> None:
 def squared_norm_grad(writer: TapeWriter, row: Row) -> None:
     (out,), (x, g) = operands(writer, row)
     require(g is not None)
-    expression(writer, lambda x, g: x * g * 2.0, [out], [x, g])
+    expression(writer, through_squared_norm, [out], [g, x])
 
 
 @native(clip_by_norm, sparse=True)
@@ -224,5 +224,5 @@ def clip_by_norm_row(writer: TapeWriter, row: Row) -> None:
     limit = x.dtype.type(row.node.attrs["max_norm"])
     square, factor = writer.temporary((1,), x.dtype), writer.temporary((1,), x.dtype)
     _squares(writer, x, square)
-    expression(writer, lambda s: limit / Recording.maximum(Recording.sqrt(s), limit), [factor], [square])
+    expression(writer, lambda s: clip_factor(Recording, s, limit), [factor], [square])
     expression(writer, lambda x, f: x * f, [out.reshape(-1)], [x.reshape(-1), factor])

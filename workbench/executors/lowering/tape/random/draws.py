@@ -23,7 +23,7 @@ from workbench.executors.planning.plan import Row
 from workbench.framework.expr.expr import Recording
 from workbench.ops.random.batch_like import GAUSSIAN_BATCH_LIKE, UNIFORM_BATCH_LIKE
 from workbench.ops.random.distributions import BERNOULLI, GAUSSIAN_RANDOM, RANDINT, UNIFORM_LIKE, UNIFORM_RANDOM
-from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape
+from workbench.ops.random.dropout import DROPOUT, kept_factor, mask_shape, masked, through_mask
 from workbench.runtime.words.stream import BITS, CHUNK
 
 
@@ -62,7 +62,7 @@ def dropout(writer: TapeWriter, row: Row) -> None:
     writer.row("draw_truths", *_stream(writer, row), mask, mask.size, least)
     if out is not None:
         kept = mask.view(bool)
-        expression(writer, lambda x, kept: Recording.where(kept, x * factor, factor * 0), [out], [x, kept])
+        expression(writer, lambda x, kept: masked(Recording, x, kept, factor), [out], [x, kept])
 
 
 @native(DROPOUT.backward)
@@ -73,7 +73,7 @@ def dropout_grad(writer: TapeWriter, row: Row) -> None:
     if row.node.attrs["is_test"]:
         expression(writer, lambda g: g * factor, [out], [g])
         return
-    expression(writer, lambda g, kept: g * (kept.astype(factor.dtype) * factor), [out], [g, mask.view(bool)])
+    expression(writer, lambda g, kept: through_mask(g, kept, factor), [out], [g, mask.view(bool)])
 
 
 @native(UNIFORM_RANDOM, UNIFORM_BATCH_LIKE)
