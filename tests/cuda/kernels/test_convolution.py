@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,19 @@ def test_bits_are_the_same_whatever_the_order_of_threads() -> None:
         how = kernel.launch(case.one)
         runs = [run_kernel(kernel.kernel, how, [*given, (shape, "f")], seed)[0][-1] for seed in range(4)]
         assert len({run.tobytes() for run in runs}) == 1
+
+
+def test_few_blocks_go_on_with_further_pixels() -> None:
+    case = Case(*DEPTHWISE["3x3"], "float32")
+    for kernel, given, shape in [
+        (unfold_kernel("float32"), [case.x], (case.one.columns,)),
+        (fold_kernel("float32"), [np.arange(case.one.columns, dtype="f")], case.x.shape),
+        (depthwise_kernel("float32"), [case.x, case.w], case.y.shape),
+    ]:
+        how = kernel.launch(case.one)
+        few = replace(how, grid=(1, 1, 1), block=(32, 1, 1))
+        runs = [run_kernel(kernel.kernel, one, [*given, (shape, "f")])[0][-1] for one in (how, few)]
+        np.testing.assert_array_equal(*runs)
 
 
 def test_unfolding_writes_whole_sectors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,22 @@ def test_nothing_named_leaves_the_base() -> None:
     assert rank.is_empty
     after = run(both.put, put, np.zeros((0, 4), "f"), none, np.zeros(0, "i4"), x, ((6, 4), "f"))
     np.testing.assert_array_equal(after[4], x)
+
+
+def test_few_blocks_go_on_with_further_elements() -> None:
+    x, g, ids = numbers((3, 11, 7), "float32"), numbers((3, 40, 7), "float32", 1), integers(11, (3, 40, 7))
+    take, along = take_kernel("float32"), along_kernel("float32", ADD, True)
+    both = slice_kernels("float32", ADD, True)
+    rank, put = both.launches(3, 11, 40, 7)
+    places, order = run_kernel(both.rank, rank, [ids[0, :, 0], ((40,), "i8"), ((40,), "i4")])[0][1:]
+    for kernel, how, given, shape in [
+        (take.kernel, take.along(3, 11, 40, 7), [x, ids], g.shape),
+        (along.kernel, along.launch(3, 11, 40, 7), [g, ids, x], x.shape),
+        (both.put, put, [g, places, order, x], x.shape),
+    ]:
+        few = replace(how, grid=(how.grid[0] if kernel is both.put else 1, 1, 1))
+        runs = [run(kernel, one, *given, (shape, "f"))[-2] for one in (how, few)]
+        np.testing.assert_array_equal(*runs)
 
 
 def test_gathered_slices_move_whole_sectors() -> None:

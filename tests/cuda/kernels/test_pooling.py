@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,19 @@ def test_bits_are_the_same_whatever_the_order_of_threads() -> None:
             run_kernel(kernel.kernel, kernel.launch(case.one), [given, (shape, "f")], seed)[0][1] for seed in range(4)
         ]
         assert len({run.tobytes() for run in runs}) == 1
+
+
+def test_few_blocks_go_on_with_further_windows() -> None:
+    for name in ("overlapping", "large", "channels last"):
+        case = Case(name, "avg")
+        for kernel, given, shape in [
+            (average_pool_kernel("float32", case.one), case.x, case.y.shape),
+            (average_spread_kernel("float32", case.one), case.g, case.x.shape),
+        ]:
+            how = kernel.launch(case.one)
+            few = replace(how, grid=(1, 1, 1), block=(32, 1, 1))
+            runs = [run_kernel(kernel.kernel, one, [given, (shape, "f")])[0][1] for one in (how, few)]
+            np.testing.assert_array_equal(*runs)
 
 
 def test_pooling_2x2_moves_whole_sectors() -> None:

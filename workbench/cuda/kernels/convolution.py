@@ -205,11 +205,11 @@ class ConvolutionKernel:
         return Launch(*self._geometry(one), (*numbers, *ints, *strides))
 
     def _geometry(self, one: ImageConvolution) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        if max(one.height * one.width, one.pixels) >= MOST_NARROW:
+            raise NoKernel("images of so many pixels are not convolved by one launch")
         if self.covers == "filter":
             return (one.kernels * prod(one.kernel), 1, 1), (FILTER_TEAM.threads, 1, 1)
         pixels = one.pixels if self.covers == "output" else one.height * one.width
-        if max(one.height * one.width, one.pixels) >= MOST_NARROW:
-            raise NoKernel("images of so many pixels are not convolved by one launch")
         planes = one.samples * (one.channels if self.has_columns or self.covers == "input" else one.kernels)
         across = WARP
         while across < THREADS and across < pixels:
