@@ -22,6 +22,7 @@ from workbench.errors import EnforceNotMet
 from workbench.executors.lowering.stretches.room import StretchRoom
 from workbench.executors.lowering.stretches.sized import Sized
 from workbench.executors.lowering.stretches.stretch import NodeCalls
+from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.framework.op.declare import op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
@@ -455,3 +456,83 @@ def test_a_second_step_binds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bound == []
     exe.run([model.loss], feed=feed_of(14))
     assert bound
+
+
+def drawn(*shape: int) -> Any:
+    return static.create_parameter(list(shape), "float32")
+
+
+def whole_numbers(a: Any, below: int) -> Any:
+    return wb.cast(wb.abs(a) * 100.0, "int64") % below
+
+
+ON_GROWING: dict[str, Callable[[Any], Any]] = {  # of [3, n, 8]
+    "softmax along what grows": lambda a: F.softmax(a, 1),
+    "layer norm": lambda a: F.layer_norm(a, [8]),
+    "instance norm": lambda a: wb.transpose(F.instance_norm(wb.transpose(a, [0, 2, 1])), [0, 2, 1]),
+    "of all keys": lambda a: wb.matmul(F.softmax(wb.matmul(a, a, transpose_y=True) * 0.3), a),
+    "with mask": lambda a: wb.matmul(wb.tril(wb.matmul(a, a, transpose_y=True)), a) * 0.1,
+    "cumsum": lambda a: wb.cumsum(a * 0.1, 1),
+    "flip, roll": lambda a: wb.flip(a, [1]) + wb.roll(a, 1, 1),
+    "sort": lambda a: wb.take_along_axis(a, wb.argsort(a, 1), 1) + wb.sort(a, 1),
+    "parts": lambda a: wb.concat(wb.split(a, 2, 2)[::-1], 2) + a[:, -1:] * wb.mean(a[:, :1]),
+    "every second": lambda a: wb.tile(a, [1, 2, 1])[:, ::2],
+    "convolution": lambda a: wb.squeeze(F.conv2d(wb.unsqueeze(a, 1), drawn(1, 1, 3, 3), padding=1), 1),
+    "pooling": lambda a: wb.squeeze(F.max_pool2d(wb.unsqueeze(a, 1), 3, 1, 1), 1),
+    "padding": lambda a: F.pad(a, [1, 2], mode="reflect", data_format="NCL")[:, :, 1:-2],
+    "table": lambda a: a + F.embedding(whole_numbers(a[:, :, 0], 5), drawn(5, 8)),
+    "labels": lambda a: a * F.cross_entropy(wb.reshape(a, [-1, 8]), wb.reshape(whole_numbers(a[:, :, 0], 8), [-1, 1])),
+    "gather_nd": lambda a: a * wb.mean(wb.gather_nd(a, whole_numbers(a[:, :, :1], 3))),
+    "in float64": lambda a: wb.cast(wb.tanh(wb.cast(a, "float64") * 2.0), "float32"),
+    "mask": lambda a: a * wb.mean(a[a > wb.min(a)]),
+    "branch": lambda a: cond(wb.mean(a) > 0.1, lambda: a * 0.5, lambda: wb.tanh(a)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ON_GROWING))
+def test_ops_on_what_grows_do_what_the_reference_does(name: str, called: Counter[str]) -> None:
+    """At all sizes, with gradients: whatever points to memory is set anew before each run."""
+
+    def program() -> Any:
+        x, n, w = static.data("x", [3, 1, 8]), static.data("n", [1], "int64"), drawn(8, 8)
+
+        def body(i: Any, a: Any) -> list[Any]:
+            y = wb.tanh(ON_GROWING[name](wb.matmul(a, w)))
+            return [i + 1, wb.concat([a, y[:, -1:] * 0.7 + wb.mean(y, 1, keepdim=True) * 0.1], 1)]
+
+        return wb.mean(loop(lambda i, a: i < n, body, [counter(), x * 1.0])[1] ** 2)
+
+    results = []
+    for executor in ("compiled", "reference"):
+        model, rng = build(program, wb.optimizer.SGD(0.1)).start(), np.random.default_rng(3)
+        with override(executor=executor):
+            exe, losses = static.Executor(), []
+            for count in (3, 7, 0, 7, 10, 4):
+                feed = {"x": rng.standard_normal((3, 1, 8)).astype(np.float32), "n": np.array([count])}
+                losses += exe.run(model.main, feed=feed, fetch_list=[model.loss], scope=model.scope)
+        results.append([*losses, *model.values().values()])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
+    assert set(called) <= {"cast", "pad_grad", "where_index", "cond", "cond_grad"}
+
+
+def turned() -> Any:
+    x, w = static.data("x", [4, None, 8]), drawn(8, 8)
+    h = wb.tanh(wb.matmul(x, w))
+    h = wb.flip(h, [1]) + wb.roll(h, 1, 1)
+    return wb.mean(wb.matmul(wb.tril(wb.matmul(h, h, transpose_y=True)), h) ** 2)
+
+
+def test_what_has_to_know_sizes_does_not_make_every_length_a_plan_of_its_own() -> None:
+    """Reversed, rolled and cut to triangles: such rows are written for each size, the others once."""
+    model, other = (build(turned, wb.optimizer.SGD(1e-4)).start() for _ in range(2))
+    exe, rng = model.parallel(1), np.random.default_rng(3)
+    feeds = [{"x": rng.standard_normal((4, length, 8)).astype(np.float32)} for length in (5, 9, 7, 12, 9, 8)]
+    losses = []
+    for feed in feeds:
+        losses.append(exe.run([model.loss], feed=feed)[0])
+        assert exe.inspection.last.is_native and type(exe.inspection.last.plan) is FilledPlan
+    with override(executor="reference"):
+        plain = static.Executor()
+        expected = [plain.run(other.main, feed=f, fetch_list=[other.loss], scope=other.scope)[0] for f in feeds]
+    close([*losses, *model.values().values()], [*expected, *other.values().values()])

@@ -27,6 +27,7 @@ from workbench.executors.lowering.tape.rules import (
 )
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.framework.values.spec import sizes_along
 from workbench.ops.index.along_axis import PUT_ALONG_AXIS, is_whole, sizes_named
 from workbench.ops.index.coordinates import GATHER_ND, SCATTER_ND_ADD
@@ -113,7 +114,9 @@ def index_add_grad(writer: TapeWriter, row: Row) -> None:
 def _by_number(writer: TapeWriter, x: Array, index: Array) -> tuple[Array, Array]:
     """An array seen as one of entries, and the numbers of those that coordinates name."""
     depth = index.shape[-1]
-    require(x.flags.c_contiguous, depth > 0, all(type(size) is int for size in x.shape))
+    require(x.flags.c_contiguous, depth > 0)
+    if not all(type(size) is int for size in x.shape):
+        raise Unsettled("how many entries there are along each dimension has to be known")
     sizes = writer.tape.keep(np.array(x.shape[:depth], np.int64))
     numbers = writer.temporary(index.shape[:-1], INTEGER)
     writer.row("number_entries", as_int64(writer, index), sizes, numbers, numbers.size, depth)

@@ -15,6 +15,7 @@ from workbench.executors.lowering.tape.registry import native
 from workbench.executors.lowering.tape.rules import copy, expression, operands, require, require_floating
 from workbench.executors.lowering.tape.writer import TapeWriter
 from workbench.executors.planning.plan import Row
+from workbench.executors.planning.sizes.unknowns import Unsettled
 from workbench.framework.expr.expr import Recording
 from workbench.framework.values.spec import normalize_axis
 from workbench.ops.tensor.pad import CIRCULAR, REFLECT
@@ -45,8 +46,13 @@ def copy_pieces(writer: TapeWriter, x: Array, out: Array, pieces: Sequence[Seque
 
 
 def require_fixed(*arrays: Array) -> None:
-    """The sizes are numbers, and not open: where pieces end depends on them."""
-    require(all(type(size) is int for a in arrays for size in a.shape))
+    """The sizes are numbers: where pieces end depends on them.
+
+    Raises:
+        Unsettled: some are open; the row is written when they are known.
+    """
+    if not all(type(size) is int for a in arrays for size in a.shape):
+        raise Unsettled("where the pieces of an array end has to be known")
 
 
 def _moved(writer: TapeWriter, row: Row) -> tuple[Array, Array]:
