@@ -12,7 +12,7 @@ from workbench.executors.planning.filled_plan import FilledPlan
 from workbench.executors.planning.plan import Plan
 from workbench.executors.running.finding.plan_cache import PlanCache
 from workbench.executors.workers.pool import WorkerPool
-from workbench.framework.values.place import CPUPlace, Place
+from workbench.framework.values.place import CPUPlace, CUDAPlace, Place
 from workbench.runtime.device import DeviceMemory
 from workbench.runtime.devices import open_device
 from workbench.runtime.native.library import kernels_at_hand
@@ -100,7 +100,7 @@ class Workspace:
 
 def _target_of(place: Place, has_kernels: bool) -> Target:
     """What plans for devices of a kind are lowered to; what GPUs need is imported where there are some."""
-    if place.kind == CPUPlace.kind:
+    if place.kind != CUDAPlace.kind:  # other kinds are a contributor's own: the memory of the host
         return TAPES if has_kernels else CALLS
     from workbench.executors.lowering.cuda.target import GPUS
 
