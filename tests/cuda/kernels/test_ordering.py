@@ -79,10 +79,17 @@ def test_positions_of_extremes(sizes: tuple[int, int, int]) -> None:
     for dtype in ("float32", "float64", "float16", "int64", "bool"):
         x = keys(sizes, dtype, 2)
         for is_largest, function in ((True, np.argmax), (False, np.argmin)):
-            kernel = extreme_kernel(dtype, *sizes[1:], is_largest, "int32")
+            kernel = extreme_kernel(dtype, sizes[2], is_largest, "int32", sizes[1])
             shape = (sizes[0], sizes[2])
             y = run_kernel(kernel.kernel, kernel.launch(*sizes), [x, (shape, "i4")], seed=1)[0][1]
             np.testing.assert_array_equal(y, function(x.astype("f8"), 1))
+
+
+def test_a_team_for_short_rows_goes_through_long_ones_too() -> None:
+    x = keys((2, 5000, 1), "float32")
+    kernel = extreme_kernel("float32", 1, True)
+    y = run_kernel(kernel.kernel, kernel.launch(2, 5000, 1), [x, ((2, 1), "i8")])[0][1]
+    np.testing.assert_array_equal(y, np.argmax(x, 1))
 
 
 def test_results_are_the_same_whatever_the_order_of_threads() -> None:
@@ -115,12 +122,12 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(NoKernel):
         tile_sort("float32", 5, True).launch(1, 500, 1)
     with pytest.raises(NoKernel):
-        extreme_kernel("float32", 5, 1, True).launch(1, 5, 2)
+        extreme_kernel("float32", 1, True).launch(1, 5, 2)
     assert [tile_size(width) for width in (1, 2, 3, 1000, 5000)] == [2, 2, 4, 1024, 1024]
 
 
 @pytest.mark.parametrize("architecture", ["sm_70", "sm_90", "sm_100"])
 def test_they_compile_for_the_architectures_we_claim(architecture: str) -> None:
     kernels = [tile_sort("bfloat16", 99, True, goes_on=True), run_merge("float16", False)]
-    for kernel in (*[one.kernel for one in kernels], extreme_kernel("bfloat16", 5000, 1, False).kernel):
+    for kernel in (*[one.kernel for one in kernels], extreme_kernel("bfloat16", 1, False, width=5000).kernel):
         assert compile_cubin(kernel.source, architecture)

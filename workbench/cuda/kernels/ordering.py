@@ -188,8 +188,8 @@ class ExtremeKernel:
     team: int
 
     def launch(self, outer: int, width: int, inner: int) -> Launch:
-        """For rows of `[outer, width, inner]` with as large a team as those it was made for."""
-        if self.team != team_of(width, inner):
+        """For rows of `[outer, width, inner]`, alone or side by side as those it was made for."""
+        if (self.team == 1) != (inner > 1):
             raise NoKernel("rows lie in another way than those the kernel was made for")
         blocks = -(-outer * inner // (WARP * WARPS // self.team))
         if blocks > MOST_GRID:
@@ -276,11 +276,13 @@ def run_merge(dtype: Any, is_descending: bool) -> RunMerge:
     return RunMerge(_kernel("merge_runs", operands, "outer width inner length", _MERGE, 256, is_descending))
 
 
-def extreme_kernel(dtype: Any, width: int, inner: int, is_largest: bool, places: Any = "int64") -> ExtremeKernel:
-    """Make the kernel for rows of a width with so many others side by side; NaN is both the largest and the smallest.
+def extreme_kernel(
+    dtype: Any, inner: int, is_largest: bool, places: Any = "int64", width: int = 1
+) -> ExtremeKernel:  # fmt: skip
+    """Make the kernel for rows with so many others side by side; NaN is both the largest and the smallest.
 
     Args:
-        places: the dtype of the result.
+        places: the dtype of the result. width: entries of a row, so that of long ones each has a block.
     """
     name, team = as_dtype(dtype).name, team_of(width, inner)
     joined = _JOINED.replace("WARPS", str(WARPS)) if team > WARP else ""
