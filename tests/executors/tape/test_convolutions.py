@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def conv(x: Any, kernels: int, size: int, transposed: bool = False, **more: Any)
     channels = x.shape[-1 if more.get("data_format") == "NHWC" else 1]
     own = channels // more.get("groups", 1)
     shape = [channels, kernels] if transposed else [kernels, own]
-    weight = static.create_parameter([*shape, size, size], "float32")
+    weight = static.create_parameter([*shape, size, size], wb.get_default_dtype())
     return (F.conv2d_transpose if transposed else F.conv2d)(x, weight, **more)
 
 
@@ -65,12 +65,14 @@ def channels_last() -> Any:
     return wb.mean(F.adaptive_avg_pool2d(one_channel, [2, 3], **last) ** 2) + wb.mean(one_pixel**2)
 
 
-def trained(model: Model) -> tuple[dict[str, np.ndarray], set[str]]:
+def trained(model: Model, threads: int = 0) -> tuple[dict[str, np.ndarray], set[str]]:
     """All that the program keeps after three steps, and the types of rows that were NumPy calls."""
     model.start()
-    exe = model.parallel(2)
+    dtype, execution = wb.get_default_dtype(), static.ExecutionStrategy()
+    execution.num_threads = threads
+    exe = model.parallel(2, exec_strategy=execution)
     for step in range(3):
-        exe.run([], feed={"x": np.random.default_rng(step).standard_normal((4, *IMAGE), np.float32)})
+        exe.run([], feed={"x": np.random.default_rng(step).standard_normal((4, *IMAGE)).astype(dtype)})
     programs = [p for part in (exe.inspection.last.speculative, exe.inspection.last.commit) for p in part]
     return model.values(), {u.row.node.type for p in programs for u in p.units if not isinstance(u, Segment)}
 
@@ -85,6 +87,33 @@ def test_training_gives_what_numpy_calls_give(body: Callable[[], Any]) -> None:
         expected, _ = trained(build(body, wb.optimizer.SGD(0.1)))
     for name, value in expected.items():
         np.testing.assert_allclose(values[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """What has no other dtype is float64 inside."""
+    before = wb.get_default_dtype()
+    wb.set_default_dtype("float64")
+    yield
+    wb.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("body", [lenet, others, transposes, channels_last])
+def test_training_in_float64(body: Callable[[], Any]) -> None:
+    """In kernels, with the same bits for any number of threads."""
+    kernels()
+    runs = []
+    for threads in (1, 2, 3):
+        with static_mode(), override(cpu_tape=True):
+            runs.append(trained(build(body, wb.optimizer.SGD(0.1)), threads))
+    with static_mode(), override(cpu_tape=False):
+        expected, _ = trained(build(body, wb.optimizer.SGD(0.1)))
+    for name, value in expected.items():
+        values = [state[name] for state, _ in runs]
+        assert values[0].tobytes() == values[1].tobytes() == values[2].tobytes()
+        np.testing.assert_allclose(values[0], value, rtol=1e-10, atol=1e-13, err_msg=name)
+    assert not runs[0][1]
 
 
 def test_winograd_is_used_unless_a_strategy_forbids_it() -> None:

@@ -22,6 +22,7 @@ from workbench.executors.lowering.tape.conv.forms import (
     input_forms,
 )
 from workbench.ops.conv.convolutions.convolve import Geometry
+from workbench.runtime.footprint import kernel_for, kernel_of
 from workbench.runtime.native.blas import gemm_address
 from workbench.runtime.native.blocks import BlockRow, blocks_of
 from workbench.runtime.native.tape import Tape
@@ -246,6 +247,7 @@ class DividedWriter(Writer):
     blocks = 0
 
     def row(self, kernel: str, *arguments: Any) -> None:
+        kernel = kernel_for(kernel, arguments)
         for block in blocks_of(kernel, arguments, 3, 3) or [arguments]:
             BlockRow(kernel, block).write(self.tape, self.temporary)
             self.blocks += 1
@@ -261,6 +263,22 @@ def test_blocks_of_winograd_have_the_same_bits(size: tuple[int, int]) -> None:
         convolve(writer, geo, x, w, outs[-1], "winograd")  # type: ignore[arg-type]
         writer.run()
     assert writer.blocks == 6 and (outs[0] == outs[1]).all()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["columns", "together"])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_blocks_of_products_have_the_same_bits(form: str, groups: int, dtype: Any) -> None:
+    geo, rng = geometry(7, 6, (9, 11), 5, (3, 3), (2, 1), ONE, groups=groups), np.random.default_rng(0)
+    shapes: Any = (7, 6 * groups, 9, 11), (5 * groups, 6, 3, 3), (7, 5 * groups, *geo.out)
+    x, w, g = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    for write, a, like in ((convolve, x, g), (input_gradient, g, x)):
+        outs = []
+        for writer in (Writer(), DividedWriter()):
+            outs.append(np.full_like(like, np.nan))
+            write(writer, geo, a, w, outs[-1], form if groups == 1 else "columns")  # type: ignore[arg-type]
+            writer.run()
+        assert writer.blocks >= 3 and (outs[0] == outs[1]).all()  # type: ignore[attr-defined]
 
 
 def test_the_gradient_by_winograd_is_the_difference_quotient() -> None:
@@ -346,24 +364,24 @@ def test_a_sum_does_not_depend_on_what_else_is_computed() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(geo=st.builds(geometry, SMALL, SMALL, st.tuples(st.integers(1, 9), st.integers(1, 20)), SMALL, st.just((2, 3)),
-                     PAIRS, PADS, PAIRS))  # fmt: skip
-def test_unfolding_and_folding(geo: Geometry) -> None:
+                     PAIRS, PADS, PAIRS), dtype=st.sampled_from([np.float32, np.float64]))  # fmt: skip
+def test_unfolding_and_folding(geo: Geometry, dtype: Any) -> None:
     """Unfolding is the sum over taps with a filter of ones and zeros; folding is its transpose."""
     if min(geo.out) < 1:
         return
     from workbench.executors.lowering.tape.conv.convolution_tables import sizes_of
     from workbench.runtime.native.tape import address
 
-    x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(np.float32)
-    columns = np.full((geo.channels, *geo.kernel, *geo.out), np.nan, np.float32)
+    x = np.random.default_rng(0).standard_normal((geo.channels, geo.height, geo.width)).astype(dtype)
+    columns = np.full((geo.channels, *geo.kernel, *geo.out), np.nan, dtype)
     row = address(sizes := sizes_of(geo)), address(x), columns, 0, geo.out[0], *[0] * 6
-    assert run_inner_row("unfold", *row) == 0
+    assert run_inner_row(kernel_of("unfold", x.itemsize), *row) == 0
     wanted = np.zeros(columns.shape)
     for i, j, to, at in taps(geo):
         wanted[:, i, j][:, *to] = x[:, *at]
     np.testing.assert_array_equal(columns, wanted)
     back, total = np.zeros_like(x), np.zeros(x.shape)
-    assert run_inner_row("fold", sizes, back, *row[2:]) == 0
+    assert run_inner_row(kernel_of("fold", x.itemsize), sizes, back, *row[2:]) == 0
     for i, j, to, at in taps(geo):
         np.add.at(total, (slice(None), *at), wanted[:, i, j][:, *to])
-    np.testing.assert_allclose(back, total, rtol=1e-6)
+    np.testing.assert_allclose(back, total, rtol=8 * np.finfo(dtype).eps)

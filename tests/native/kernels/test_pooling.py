@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.native.kernels.test_convolutions import Writer
+from tests.native.kernels.test_convolutions import DividedWriter, Writer
 from workbench.executors.lowering.tape.conv import pooling
 from workbench.executors.lowering.tape.conv.pooling import pool2d, pool2d_grad
 from workbench.ops.conv.pools.pool import POOL, SPREAD
@@ -30,9 +30,9 @@ def write(writer: Any, rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: 
         rule(writer, row)
 
 
-def run(rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: np.ndarray) -> np.ndarray:
+def run(rule: Any, attrs: dict[str, Any], out: np.ndarray, *ins: np.ndarray, by: type[Writer] = Writer) -> np.ndarray:
     """Write and run them."""
-    writer: Any = Writer()
+    writer: Any = by()
     write(writer, rule, attrs, out, *ins)
     writer.run()
     return out
@@ -141,6 +141,18 @@ def test_maxima_are_those_of_a_loop(size: int, window: int) -> None:
         return
     np.testing.assert_array_equal(run(pool2d, attrs, np.empty_like(wanted), x), wanted)
     np.testing.assert_array_equal(run(pool2d_grad, attrs, np.empty_like(x), x, np.ones_like(wanted)), places)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_blocks_of_planes_have_the_same_bits(kind: str, dtype: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 11, 9, 13)).astype(dtype)
+    attrs = {**ATTRS, "pooling_type": kind, "ksize": [3, 3], "strides": [2, 1], "paddings": [1, 1, 1, 1]}
+    like = POOL.forward(np, x, **attrs)
+    outs = [run(pool2d, attrs, np.full_like(like, np.nan), x, by=by) for by in (Writer, DividedWriter)]
+    assert (outs[0] == outs[1]).all()
+    spread = [run(pool2d_grad, attrs, np.full_like(x, np.nan), x, like, by=by) for by in (Writer, DividedWriter)]
+    assert (spread[0] == spread[1]).all()
 
 
 @pytest.mark.parametrize("strides", [[2, 2], [1, 1]])

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.executors.lowering.numpy.lower_collectives import as_one, prepared
 from workbench.executors.lowering.numpy.lower_updates import flat_operands, member_operands, summands, updates_one_copy
 from workbench.executors.lowering.tape.registry import ANY_UPDATE, native
-from workbench.executors.lowering.tape.rules import FLOAT, FLOATS, expression, move, operands, require, require_dense
+from workbench.executors.lowering.tape.rules import FLOATS, expression, move, operands, require, require_dense
 from workbench.executors.lowering.tape.sparse import SparseOperand, in_two_parts, join, memories
 from workbench.executors.lowering.tape.vector_code import Unsuitable
 from workbench.executors.lowering.tape.writer import TapeWriter
@@ -186,7 +186,7 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
         for contributions, results in zip(node.inputs, node.outputs, strict=True)
     ]  # fmt: skip
     for ins, outs in members:
-        require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*ins, *outs)))
+        require_dense(*ins, *outs)
     for number, (ins, outs) in enumerate(members):
         try:
             writer.vector(_sum_of(ins, len(outs)), ins[0].shape, ins, outs)
@@ -197,11 +197,12 @@ def all_reduce(writer: TapeWriter, row: Row) -> None:
 
 def _sum_of(parts: Sequence[np.ndarray], copies: int) -> Lowered:
     """The sum of arrays in order, so many times."""
-    first, *others = [Expr("input", value=i, dtype=FLOAT) for i in range(len(parts))]
+    dtypes = [part.dtype for part in parts]
+    first, *others = [Expr("input", value=i, dtype=dtype) for i, dtype in enumerate(dtypes)]
     total: Any = first
     for term in others:
         total = total + term
-    return lower([total] * copies, [FLOAT] * len(parts))
+    return lower([total] * copies, dtypes)
 
 
 @native(REDUCE, sparse=True)
@@ -213,7 +214,7 @@ def reduce(writer: TapeWriter, row: Row) -> None:
     if isinstance(parts[0], SparseOperand):
         join(writer, parts, results)
         return
-    require(all(a.dtype == FLOAT and a.flags.c_contiguous for a in (*parts, *results)))
+    require_dense(*parts, *results)
     order = sum_order(len(parts), node.attrs["root"])
     writer.vector(_sum_of([parts[i] for i in order], 1), parts[0].shape, [parts[i] for i in order], results)
 
