@@ -26,12 +26,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from workbench.runtime.kernels.intrinsics import INT
+from workbench.runtime.kernels.tensor.transposes import transposed
 from workbench.runtime.kernels.vectors import (
     F32,
-    I32,
     I64,
     MASK,
-    VECTOR,
     WIDTH,
     Arithmetic,
     Vectors,
@@ -55,7 +54,6 @@ from workbench.runtime.words.convolution import (
 
 BYTES = 4 * WIDTH  # of a register
 TAP_BYTES = 8 * TAP_WORDS
-UNDEFINED = ir.Constant(VECTOR, ir.Undefined)
 
 
 def declare(count: int, body: Callable[..., None]) -> Any:
@@ -274,23 +272,6 @@ def channel_filter_tile(lines: int, columns: int) -> Any:
 
 
 # Transposing
-
-
-def transposed(v: Vectors, rows: Sequence[Any]) -> list[Any]:
-    """Sixteen registers from at most sixteen: lane j of register i goes to lane i of register j.
-
-    Four rounds of pairwise interleaving: after each, twice as many lanes of a register come from one column.
-    """
-    turned = [*rows, *[UNDEFINED] * (WIDTH - len(rows))]
-    half = WIDTH // 2
-    low = ir.Constant(ir.VectorType(I32, WIDTH), [i // 2 + (i % 2) * WIDTH for i in range(WIDTH)])
-    high = ir.Constant(ir.VectorType(I32, WIDTH), [half + i // 2 + (i % 2) * WIDTH for i in range(WIDTH)])
-    for _ in range(4):
-        halves: list[Any] = []
-        for a, b in zip(turned[:half], turned[half:], strict=True):
-            halves += [v.builder.shuffle_vector(a, b, low), v.builder.shuffle_vector(a, b, high)]
-        turned = halves
-    return turned
 
 
 def _interleave(v: Vectors, source: Any, plane: Any, valid: Any, pixels: Any, out: Any) -> None:

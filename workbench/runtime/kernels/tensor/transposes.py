@@ -1,4 +1,4 @@
-"""Transposes and copies; blocks of 16 x 16 float32 are turned in registers. All strides are in bytes."""
+"""Transposes and copies; blocks of 16 x 16 float32 or 8 x 8 float64 are turned in registers. Strides are in bytes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from workbench.runtime.footprint import FLOAT
+from workbench.runtime.footprint import DOUBLE, FLOAT
 from workbench.runtime.kernels.arguments import Address, Along, Bytes, Reals
 from workbench.runtime.kernels.intrinsics import INT, address_of, bytes_behind, function, item_of
 from workbench.runtime.kernels.registry import kernel
-from workbench.runtime.kernels.vectors import I32, I64, MASK, WIDTH, Vectors, as_address, map_vectors, vectors_of
+from workbench.runtime.kernels.vectors import (
+    I32,
+    I64,
+    MASK,
+    WIDTH,
+    Arithmetic,
+    Doubles,
+    Vectors,
+    as_address,
+    map_vectors,
+    vectors_of,
+)
 
 QUAD = ir.VectorType(ir.FloatType(), 4)
 PER_LINE = 8  # float64 of a cache line
@@ -133,17 +144,54 @@ def transpose_matrix(source, source_pitch, out, out_pitch, rows, cols):
                 turn_part(here, source_pitch, there, out_pitch, min(rows - i, 16), min(cols - j, 16))
 
 
+def transposed(v: Arithmetic, rows: Sequence[Any]) -> list[Any]:
+    """As many registers as they have lanes, from at most so many: lane j of register i goes to lane i of register j.
+
+    Pairs are interleaved in rounds: after each, twice as many lanes of a register come from one column.
+    """
+    lanes = v.lanes
+    half, undefined = lanes // 2, ir.Constant(v.kind, ir.Undefined)
+    turned = [*rows, *[undefined] * (lanes - len(rows))]
+    low = ir.Constant(ir.VectorType(I32, lanes), [i // 2 + (i % 2) * lanes for i in range(lanes)])
+    high = ir.Constant(ir.VectorType(I32, lanes), [half + i // 2 + (i % 2) * lanes for i in range(lanes)])
+    for _ in range(lanes.bit_length() - 1):
+        halves: list[Any] = []
+        for a, b in zip(turned[:half], turned[half:], strict=True):
+            halves += [v.builder.shuffle_vector(a, b, low), v.builder.shuffle_vector(a, b, high)]
+        turned = halves
+    return turned
+
+
+@intrinsic
+def turn_doubles(context: Any, source: Any, source_pitch: Any, out: Any, out_pitch: Any, rows: Any, cols: Any) -> Any:
+    """`out[j, i] = source[i, j]` for at most 8 x 8 float64; nothing else is touched."""
+
+    def generate(cx: Any, builder: Any, signature: Any, args: Any) -> Any:
+        source, source_pitch, out, out_pitch, rows, cols = args
+        v = Doubles(builder, PER_LINE)
+
+        def mask(number: int, count: Any, lanes: Any) -> Any:
+            return v.first_lanes(builder.select(builder.icmp_signed("<", I64(number), count), lanes, I64(0)))
+
+        lines = [v.load(_row(builder, source, source_pitch, i), mask(i, rows, cols)) for i in range(PER_LINE)]
+        for j, column in enumerate(transposed(v, lines)):
+            v.store(column, _row(builder, out, out_pitch, j), mask(j, cols, rows))
+        return cx.get_dummy_value()
+
+    return types.void(INT, INT, INT, INT, INT, INT), generate
+
+
 @function
 def turn(source, source_pitch, out, out_pitch, rows, cols):
     """`transpose_matrix` of what pointers point to."""
     if item_of(source) == FLOAT:
         transpose_matrix(address_of(source), source_pitch, address_of(out), out_pitch, rows, cols)
         return
-    for first in range(0, rows, PER_LINE):
-        for j in range(cols):
-            line = bytes_behind(out, j * out_pitch)
-            for i in range(first, min(first + PER_LINE, rows)):
-                line[i] = bytes_behind(source, i * source_pitch)[j]
+    for i in range(0, rows, PER_LINE):
+        for j in range(0, cols, PER_LINE):
+            here = address_of(source) + i * source_pitch + DOUBLE * j
+            there = address_of(out) + j * out_pitch + DOUBLE * i
+            turn_doubles(here, source_pitch, there, out_pitch, min(rows - i, PER_LINE), min(cols - j, PER_LINE))
 
 
 @intrinsic
