@@ -89,6 +89,8 @@ def drawn(count: int) -> Iterator[Geometry]:
 class Rows:
     """A tape of its own that is run again and again."""
 
+    images = None  # of a GPU
+
     def __init__(self) -> None:
         self.tape = Tape(kernels())
         self.row = self.tape.row

@@ -37,6 +37,8 @@ ONE = ((1, 1), (1, 1))
 class Writer:
     """What rules of convolutions ask of a writer; memory is not zero, and what lies behind it is watched."""
 
+    images = None  # of a GPU
+
     def __init__(self) -> None:
         self.tape = Tape(kernels())
         self.watched: list[np.ndarray] = []
