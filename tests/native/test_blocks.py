@@ -98,6 +98,13 @@ def attention(masked: bool, gradients: bool) -> Row:
     return [*given, m, n, d, e, 0.3, 0, empty(memory + 16), *loops], outs
 
 
+def searched(rows: int, dtype: str = "f4") -> Row:
+    edges, values = np.sort(floats(rows, 20)).astype(dtype), floats(rows, 300 // rows).astype(dtype)
+    out = empty(*values.shape).astype(np.float64)  # of which the kernel makes whole numbers
+    sizes = [20, 300] if rows == 1 else [rows, 20, 300 // rows]
+    return [edges, values, out.view(np.int64), *sizes, 1], [out]
+
+
 ROWS: dict[str, list[Callable[[], Row]]] = {
     "attention": [lambda: attention(False, False), lambda: attention(True, False)],
     "attention_grad": [lambda: attention(False, True), lambda: attention(True, True)],
@@ -108,6 +115,10 @@ ROWS: dict[str, list[Callable[[], Row]]] = {
     "transpose.f64": [lambda: transpose("f8")],
     "copy_rows": [copy_rows],
     "take_rows": [take_rows],
+    "searchsorted": [lambda: searched(1)],
+    "searchsorted.f64": [lambda: searched(1, "f8")],
+    "searchsorted_rows": [lambda: searched(60)],
+    "searchsorted_rows.f64": [lambda: searched(60, "f8")],
 }
 
 

@@ -22,7 +22,7 @@ from workbench.framework.values.dtype import as_dtype
 from workbench.ops.loss.softmax import SOFTMAX, SOFTMAX_WITH_CROSS_ENTROPY
 
 assert workbench.ops
-NUMBERS = {"epsilon": 1e-3, "momentum": 0.8}
+NUMBERS = {"epsilon": 1e-3, "momentum": 0.8, "beta1": 0.9, "beta2": 0.95}
 IGNORED = 2
 
 
@@ -82,9 +82,10 @@ class Run:
         if x.is_integer:
             count = int(np.prod([self.shape[a] for a in self.axes]))
             return np.where(random.random(dims) < 0.2, IGNORED % count, random.integers(0, count, dims)).astype("int64")
-        # what may be a variance or a deviation is to be positive
-        sign = random.choice([1, -1], dims) if x.per is Per.ELEMENT else 1
-        return np.asarray((random.random(dims) + 0.5) * sign).astype(as_dtype(self.dtype).numpy)
+        # what may be a variance or a deviation, or a mean of squares, is to be positive
+        sign = random.choice([1, -1], dims) if x.per is Per.ELEMENT and x.slot != "Moment2" else 1
+        size = 0.25 if x.slot.endswith("Pow") else 1.0  # of powers of beta: below 1
+        return np.asarray((random.random(dims) + 0.5) * sign * size).astype(as_dtype(self.dtype).numpy)
 
     def made(self) -> tuple[DeviceRows, Launch]:
         dtypes = ["int64" if x.is_integer else self.dtype for _, x in self.kernel.inputs]
@@ -197,6 +198,37 @@ def test_softmax_of_what_is_not_finite(special: float) -> None:
         want = run.expected()[0]
         np.testing.assert_allclose(shares, want, rtol=3e-6)
         assert shares[1, place] == 0 if special == -np.inf else np.isnan(shares[1]).all()
+
+
+def test_whole_numbers_are_not_computed_in_float() -> None:
+    program = ROW_PROGRAMS["cumsum"]
+    one = RowKernel(program, program.forms[0], LINES, item=8, is_whole=True)
+    with pytest.raises(NoKernel, match="int64"):
+        rows_kernel(one, ["int64", "int64"], (1, 15, 3, 5))
+
+
+SCANNED = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+
+
+@pytest.mark.parametrize("layout", [LINES, COLUMNS])
+@pytest.mark.parametrize("name", SCANNED)
+def test_scans_of_what_is_not_finite(name: str, layout: str) -> None:
+    """Ties, zeros, infinities and NaN, in teams that are warps and blocks; the order of threads changes no bit."""
+    program, random = ROW_PROGRAMS[name], np.random.default_rng(5)
+    for form in program.forms:
+        for count in (40, 600):
+            run = Run(RowKernel(program, form, layout), (1, 2, count) if layout == LINES else (1, count, 2), 3)
+            x = random.integers(-2, 3, run.shape).astype(np.float32) / 2
+            x[x == 0] = random.choice([0.0, -0.0, 1.0], x[x == 0].shape)
+            flat = x.reshape(-1)
+            for at, special in zip(random.integers(count, 2 * count, 3), (np.inf, np.nan, -np.inf)):
+                flat[at] = special
+            run.given[0] = x
+            want, (got, _, _) = run.expected(), run.results(1)
+            again = run.results(2)[0]
+            for number, expected in want.items():
+                np.testing.assert_allclose(got[number], expected.reshape(got[number].shape), 2e-5, 2e-5)
+                assert got[number].tobytes() == again[number].tobytes()
 
 
 def test_a_long_sum_in_float_loses_nothing() -> None:

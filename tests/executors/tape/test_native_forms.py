@@ -37,9 +37,9 @@ WITHOUT = {
         " split_like_grad"
     ),
     "no program of `workbench bench --coverage` has it, and it would take a kernel of its own": (
-        "bitwise_not data_norm data_norm_grad gcd histogram lamb_ratio lcm"
+        "bitwise_not data_norm data_norm_grad gcd histogram lcm"
         " max_pool2d_with_index max_pool2d_with_index_grad mode mode_grad nce nce_grad nextafter"
-        " searchsorted selu_dropout selu_dropout_grad"
+        " selu_dropout selu_dropout_grad"
     ),
 }
 REASONS = {type: reason for reason, types in WITHOUT.items() for type in types.split()}

@@ -141,8 +141,8 @@ def test_lamb() -> None:
         expected, _ = state_after(trained(wb.optimizer.Lamb))
     with tape():
         state, in_python = state_after(trained(wb.optimizer.Lamb))
-    assert in_python == {"lamb_ratio"}  # which reads what kernels have made
-    np.testing.assert_array_equal(state["table"], expected["table"])
+    assert in_python == {"lamb_ratio"}  # of the table, which reads what kernels have made
+    np.testing.assert_allclose(state["table"], expected["table"], rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["sgd", "nesterov", "adam", "lazy adam", "adagrad"])

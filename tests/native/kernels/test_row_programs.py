@@ -26,7 +26,7 @@ from workbench.runtime.row_kernels import row_kernel
 from workbench.runtime.words.codes import DECLINED, DONE
 
 KERNELS = {kernel.name: kernel for kernel in all_row_kernels()}
-NUMBERS = {"epsilon": 1e-3, "momentum": 0.8}
+NUMBERS = {"epsilon": 1e-3, "momentum": 0.8, "beta1": 0.9, "beta2": 0.95}
 IGNORED = 2
 
 
@@ -49,9 +49,10 @@ def operand(
     if x.is_integer:
         count = int(np.prod([shape[a] for a in axes]))
         return np.where(random.random(dims) < 0.2, IGNORED, random.integers(0, count, dims)).astype(np.int64)
-    # what may be a variance or a deviation is to be positive
-    sign = random.choice([1, -1], dims) if x.per is Per.ELEMENT else 1
-    return np.asarray((random.random(dims) + 0.5) * sign, dtype)
+    # what may be a variance or a deviation, or a mean of squares, is to be positive
+    sign = random.choice([1, -1], dims) if x.per is Per.ELEMENT and x.slot != "Moment2" else 1
+    size = 0.25 if x.slot.endswith("Pow") else 1.0  # of powers of beta: below 1
+    return np.asarray((random.random(dims) + 0.5) * sign * size, dtype)
 
 
 class Run:

@@ -128,6 +128,8 @@ def rows_kernel(one: RowKernel, dtypes: Sequence[Any], sizes: Sequence[int]) -> 
         one: the form of a program. dtypes: of its operands in memory: inputs, then outputs, as `one` lists them.
         sizes: for which it is to be launched; it serves all sizes with the same team.
     """
+    if one.is_whole:
+        raise NoKernel("kernels of rows compute in float or double, which are too short for int64")
     _, count = rows_and_count(one.layout, sizes)
     team = team_of(one, count)
     source = _RowText(one, [as_dtype(d).name for d in dtypes], team)

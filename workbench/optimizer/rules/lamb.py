@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.errors import InvalidType
-from workbench.framework.op.declare import op
-from workbench.framework.values.dtype import wide_dtype
+from workbench.framework.op.rows import row_op
+from workbench.framework.values.dtype import as_dtype, wide_dtype
 from workbench.framework.values.rows import dense
 from workbench.framework.values.spec import Spec, require_float
-from workbench.ops.precision import wide
 from workbench.ops.update.update import update_op
 from workbench.optimizer.checks import checked_beta, checked_number
 from workbench.optimizer.clip import ClipGradBase
@@ -46,24 +45,37 @@ def _infer_ratio(param: Spec, grad: Spec, *state: Spec, **attrs: Any) -> Spec:
     return Spec((1,), wide_dtype(param.dtype))
 
 
-@op(
+def _with_dense_gradient(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The NumPy form, which takes sparse gradients, too."""
+
+    def forward(xp: Any, param: Any, grad: Any, *state: Any, **attrs: Any) -> Any:
+        return body(xp, param, dense(xp, grad), *state, **attrs).astype(
+            wide_dtype(as_dtype(param.dtype)).numpy, copy=False
+        )
+
+    return forward
+
+
+@row_op(
     "lamb_ratio",
     "Param, Grad, Moment1, Moment2, Beta1Pow, Beta2Pow -> Out",
+    axes=lambda rank, attrs: tuple(range(rank)),
+    per_row="Beta1Pow, Beta2Pow, Out",
+    row_shape=lambda shape, axes, attrs: (1,),
+    layouts=("lines",),
+    wide="Out",
+    numbers=" ".join(_ATTRS),
+    around=_with_dense_gradient,
     sparse="Grad",
     attrs=_ATTRS,
     infer=_infer_ratio,
 )
-def LAMB_RATIO(
-    xp: Any, param: Any, grad: Any, moment1: Any, moment2: Any, beta1_power: Any, beta2_power: Any, **attrs: Any
-) -> Any:
+def LAMB_RATIO(rows: Any, p: Any, g: Any, *state: Any, **attrs: Any) -> Any:
     """||param|| / ||direction of LAMB's step||, in shape [1]; 1 where one of them is 0."""
-    p = wide(param)
-    powers = (power.reshape(()).astype(p.dtype) for power in (beta1_power, beta2_power))
-    grad = dense(xp, grad).astype(p.dtype)
-    direction, *_ = _direction(xp, p, grad, wide(moment1), wide(moment2), *powers, **attrs)
-    length, step = xp.sqrt((p * p).sum()), xp.sqrt((direction * direction).sum())
-    both = (length > 0) & (step > 0)
-    return xp.where(both, length / xp.where(both, step, 1), 1).astype(p.dtype).reshape(1)
+    direction, *_ = _direction(rows, p, g, *state, **attrs)
+    length, step = (rows.sqrt(rows.sum(x * x)) for x in (p, direction))
+    both = rows.logical_and(length > 0.0, step > 0.0)
+    return rows.where(both, length / rows.where(both, step, 1.0), 1.0)
 
 
 class Lamb(Optimizer):

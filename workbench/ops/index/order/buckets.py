@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from workbench.errors import DtypeError, InvalidArgument, ShapeError
@@ -24,11 +25,19 @@ def _infer_searchsorted(edges: Spec, values: Spec, out_int32: bool, right: bool)
     return values.with_dtype(int32 if out_int32 else int64)
 
 
+def _searchsorted_row(edges: Any, values: Any, out: Any, out_int32: bool, right: bool) -> Any:
+    if edges.ndim == 1:
+        return "searchsorted", edges, values, out, edges.size, values.size, right
+    width, count = edges.shape[-1], values.shape[-1]
+    return "searchsorted_rows", edges, values, out, prod(edges.shape[:-1]), width, count, right
+
+
 @op(
     "searchsorted",
     "SortedSequence, Values -> Out",
     attrs={"out_int32": False, "right": False},
     infer=_infer_searchsorted,
+    kernel=_searchsorted_row,
 )
 def SEARCHSORTED(xp: Any, edges: Any, values: Any, out_int32: bool, right: bool) -> Any:
     """How many elements of a sorted sequence are less than (`right`: or equal to) each value."""
