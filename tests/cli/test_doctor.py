@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.native.kernel_cache import with_objects
 from workbench.cli import doctor
 from workbench.parallel.launch.mpiexec import launcher_path
 from workbench.runtime.native import library
@@ -54,7 +55,7 @@ def test_an_inherited_core_type_is_told() -> None:
 def test_kernels_are_compiled_ahead_of_time_and_found_again(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     if library.obstacle() is None:
-        cache = {"WORKBENCH_CACHE_DIR": str(tmp_path / "cache")}
+        cache = {"WORKBENCH_CACHE_DIR": str(with_objects(tmp_path / "cache"))}
         assert re.search(r"^  compiled +not yet", workbench("doctor", **cache).stdout, re.MULTILINE)
         done = workbench("doctor", "--compile", **cache)
         assert done.returncode == 0 and re.search(r"^  compiled +yes", done.stdout, re.MULTILINE)

@@ -15,6 +15,7 @@ import pytest
 
 import workbench as wb
 from tests.docs.test_contributing import blocks, sections
+from tests.native.kernel_cache import with_objects
 
 HERE = Path(wb.__file__).parent
 FILES = {
@@ -57,7 +58,8 @@ def package(tmp_path: Path) -> Path:
 def python(package: Path, *arguments: str) -> str:
     """What a process prints to which this package is the only one."""
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "CPU_NUM": "1"}
-    environment["WORKBENCH_CACHE_DIR"] = str(package.parents[1] / "cache")
+    cache = package.parents[1] / "cache"
+    environment["WORKBENCH_CACHE_DIR"] = str(cache if cache.exists() else with_objects(cache))
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=580, cwd=package.parent, env=environment
     )

@@ -3,7 +3,8 @@
 With `--aside` it gives way to other processes; with `--llvm` the file is for LLVM's loader.
 
 It runs in processes of its own, one for each processor, so that neither numba nor LLVM takes up room in the one that
-trains.
+trains. Kernels are compiled unit by unit: a module of `runtime.kernels`, or a row program. The object code of each unit
+is kept beside the image, so that after an edit only the units that it changes are compiled.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
 from workbench.framework.op.record import all_ops
 from workbench.framework.rows.kernel import RowKernel
 from workbench.runtime.devices import processors
-from workbench.runtime.native.elf import Image, joined, link
+from workbench.runtime.native.elf import joined, link
 from workbench.runtime.native.image import Described, write_image
+from workbench.runtime.native.kept_objects import compiled_once, objects_beside, sources_of
 from workbench.runtime.native.row_bodies import all_row_kernels
 from workbench.runtime.native.source import IMAGE, LLVM, modules
 
@@ -32,53 +34,41 @@ ROW = "row"  # as in `kernels.intrinsics`
 _MOST = 8  # processes
 
 
-def build(processes: int = _MOST, loader: str = IMAGE) -> tuple[Image | list[bytes], Described]:
+def build(processes: int = _MOST, loader: str = IMAGE, kept: Path | None = None) -> tuple[Any, Described]:
     """The image of all kernels, compiled for this processor, and what `write_image` is told of each.
 
     Args:
         processes: at most so many, no more than there are processors; the others import all kernels anew.
+        loader: what brings the image into a process. kept: the folder of object code, only this user's; None: none.
+
+    Returns:
+        an `Image`, or object files for LLVM.
     """
     count = min(processors(), processes)
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder]
-        others = [subprocess.Popen([*command, str(number)]) for number in range(1, count)]
-        described = compile_part(Path(folder), 0)
+        command = [sys.executable, "-m", "workbench.runtime.native.build", "--part", folder, str(kept or "")]
+        others = [subprocess.Popen(command) for _ in range(1, count)]
+        described = compile_part(Path(folder), kept)
         failed = [other for other in others if other.wait()]
         if failed:
             raise SystemExit("a process that compiled kernels failed")
-        parts = [(Path(folder) / f"part-{number}").read_bytes() for number in range(count)]
+        parts = [path.read_bytes() for path in sorted(Path(folder).glob("unit-*"))]
     return joined([link(part) for part in parts]) if loader == IMAGE else parts, described
 
 
-def compile_part(folder: Path, number: int) -> Described:
-    """Compile what no other process has begun with, into an object file; what is known of all kernels."""
-    import llvmlite.binding as llvm
-    from llvmlite import ir
-
+def compile_part(folder: Path, kept: Path | None) -> Described:
+    """Compile the units that no other process has begun with, into object files; what is known of all kernels."""
     from workbench.runtime.kernels.registry import ENTRIES, KERNELS
-    from workbench.runtime.kernels.rows.generator import write_kernel
 
     _without_optimisers()
     for name in modules():
         import_module(f"workbench.runtime.kernels.{name}")
     rows = row_kernels()
-    turns = [*_by_module(KERNELS | ENTRIES), *_by_program(rows)]
-    libraries: dict[Any, None] = {}
-    wrappers, written = [""], ir.Module()
-    for name in chain.from_iterable(turns[index] for index in _turns(folder / "next", len(turns))):
-        if name in rows:
-            write_kernel(written, rows[name], PREFIX)
-            continue
-        declared = KERNELS.get(name) or ENTRIES[name]
-        library, symbol = _compiled(declared)
-        _gather(library, libraries)
-        wrappers.append((_row_wrapper if name in KERNELS else _entry_wrapper)(name, declared.types, symbol))
-    module = llvm.parse_assembly("\n".join(wrappers))
-    for library in libraries:
-        module.link_in(library._final_module)
-    module.link_in(llvm.parse_assembly(str(written)))
-    _optimise(module)
-    (folder / f"part-{number}").write_bytes(_machine().emit_object(module))
+    units = [names for names in (*_by_module(KERNELS | ENTRIES), *_by_program(rows)) if names]
+    for index in _turns(folder / "next", len(units)):
+        names = units[index]
+        code = _row_unit(names, rows, kept) if names[0] in rows else _module_unit(names, kept)
+        (folder / f"unit-{index:04}").write_bytes(code)
     described = Described(
         {name: "".join(map(_letter, declared.types)) for name, declared in KERNELS.items()},
         {name: declared.declared for name, declared in KERNELS.items() if declared.declared is not None},
@@ -87,6 +77,52 @@ def compile_part(folder: Path, number: int) -> Described:
     described.functions.extend([*KERNELS, *ENTRIES, *rows])
     described.arguments.update((name, kernel.letters) for name, kernel in rows.items())
     return described
+
+
+def _row_unit(names: Sequence[str], rows: dict[str, RowKernel], kept: Path | None) -> bytes:
+    """The object code of a row program's kernels."""
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+
+    from workbench.runtime.kernels.rows.generator import write_kernel
+
+    written = ir.Module()
+    for name in names:
+        write_kernel(written, rows[name], PREFIX)
+    text = str(written)
+    return compiled_once(kept, text, lambda: _object_of(llvm.parse_assembly(text)))
+
+
+def _module_unit(names: Sequence[str], kept: Path | None) -> bytes:
+    """The object code of the kernels and entries that a module declares."""
+    from workbench.runtime.kernels.registry import ENTRIES, KERNELS
+
+    declared = {name: KERNELS.get(name) or ENTRIES[name] for name in names}
+    module = next(iter(declared.values())).body.__module__
+    return compiled_once(kept, sources_of(module, names), lambda: _object_of(_with_callees(declared)))
+
+
+def _with_callees(declared: dict[str, Any]) -> Any:
+    """The code of some kernels and of all that they call, as LLVM first has it."""
+    import llvmlite.binding as llvm
+
+    from workbench.runtime.kernels.registry import KERNELS
+
+    libraries: dict[Any, None] = {}
+    wrappers = [""]
+    for name, one in declared.items():
+        library, symbol = _compiled(one)
+        _gather(library, libraries)
+        wrappers.append((_row_wrapper if name in KERNELS else _entry_wrapper)(name, one.types, symbol))
+    module = llvm.parse_assembly("\n".join(wrappers))
+    for library in libraries:
+        module.link_in(library._final_module, preserve=True)  # other units call it as well
+    return module
+
+
+def _object_of(module: Any) -> bytes:
+    _optimise(module)
+    return bytes(_machine().emit_object(module))
 
 
 def row_kernels() -> dict[str, RowKernel]:
@@ -247,8 +283,9 @@ def _machine() -> Any:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--part":
-        compile_part(Path(sys.argv[2]), int(sys.argv[3]))
+        compile_part(Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3] else None)
     else:
         if "--aside" in sys.argv[2:]:
             os.nice(10)
-        write_image(sys.argv[1], *build(loader=LLVM if "--llvm" in sys.argv[2:] else IMAGE))
+        objects = objects_beside(Path(sys.argv[1]))
+        write_image(sys.argv[1], *build(loader=LLVM if "--llvm" in sys.argv[2:] else IMAGE, kept=objects))

@@ -50,10 +50,15 @@ def fingerprint() -> str:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     for name, text in _row_programs(root.parent):
         digest.update(name.encode() + b"\0" + text)
-    for package in ("numba", "llvmlite"):
-        digest.update(f"{package} {_version(package)}\n".encode())
-    digest.update(_processor().encode())
+    digest.update(toolchain().encode())
     return digest.hexdigest()[:20]
+
+
+@cache
+def toolchain() -> str:
+    """What compiles kernels, and for which processor."""
+    versions = "".join(f"{package} {_version(package)}\n" for package in ("numba", "llvmlite"))
+    return versions + _processor()
 
 
 def _row_programs(root: Path) -> list[tuple[str, bytes]]:
