@@ -52,6 +52,11 @@ def test_an_inherited_core_type_is_told() -> None:
     assert "not set" in doctor.core_type_note(None)
 
 
+def test_simulated_gpus_are_told_and_what_they_need() -> None:
+    told = workbench("doctor", FLAGS_simulated_gpus="2").stdout
+    assert re.search(r"^  GPU +2 simulated \(FLAGS_simulated_gpus\); .*NVIDIA's compiler", told, re.MULTILINE)
+
+
 def test_kernels_are_compiled_ahead_of_time_and_found_again(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     if library.obstacle() is None:

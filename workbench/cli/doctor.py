@@ -99,6 +99,15 @@ def memory_limit() -> int | None:
 
 
 def gpus() -> Iterator[tuple[str, str]]:
+    from workbench.cuda.compile import compiler_version
+    from workbench.runtime.devices import simulated_gpus
+
+    if simulated_gpus():
+        compiler = "NVIDIA's compiler is not installed: pip install 'notebook-workbench[simulated-gpu]'"
+        version = compiler_version()
+        told = compiler if version is None else f"kernels by NVIDIA's compiler {version[0]}.{version[1]}"
+        yield "GPU", f"{simulated_gpus()} simulated (FLAGS_simulated_gpus); {told}"
+        return
     if not installed(CUPY_DISTRIBUTIONS):
         driver = "an NVIDIA driver is here, but" if shutil.which("nvidia-smi") else "no NVIDIA driver, and"
         yield "GPU", f"none usable: {driver} CuPy is not installed"
