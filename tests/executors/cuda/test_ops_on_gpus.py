@@ -29,7 +29,7 @@ SPECIAL = {"digamma", "erfinv", "gcd", "i0", "i0e", "i1", "i1e", "lcm", "lgamma"
 OTHERS = {
     "accuracy", "argsort", "batch_norm_grad_sums", "bitwise_not", "conv2d_backprop_filter_grad",
     "conv2d_backprop_input_grad", "count_labels", "cummax", "cummin", "cumprod", "cumsum", "data_norm",
-    "fused_dot_product_attention", "get_tensor_from_selected_rows", "histogram", "index_add", "lamb_ratio",
+    "get_tensor_from_selected_rows", "histogram", "index_add", "lamb_ratio",
     "logcumsumexp", "lookup_table_grad", "lookup_table_v2_grad", "max_pool2d_with_index", "mode", "nce", "one_hot_v2",
     "pad", "pool2d_pick", "pool2d_spread_grad", "put_at_grad", "reduce_all", "reduce_any", "reduce_sum",
     "searchsorted", "selu_dropout", "softmax_with_cross_entropy", "split_like_grad", "sum", "top_k_v2", "unpad",

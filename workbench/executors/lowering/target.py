@@ -25,7 +25,6 @@ class Target:
         lowering: what lowers rows, called as `RowLowering` is and with `held`, what is read of the scope.
         storage: what tells whether the scope still holds what was bound.
         threads: at most so many run a step; 0: as many as the execution strategy says.
-        joins_attention: whether there is a kernel for what the pass that joins attention makes.
         takes_open_sizes: whether one plan may serve feeds of many sizes.
     """
 
@@ -35,7 +34,6 @@ class Target:
     lowering: Callable[..., RowLowering]
     storage: type[ScopeStorage] = ScopeStorage
     threads: int = 0
-    joins_attention: bool = True
     takes_open_sizes: bool = False
 
 

@@ -63,5 +63,4 @@ GPUS = Target(
     CudaLowering,
     DeviceStorage,
     threads=1,
-    joins_attention=False,
 )

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.cuda.devices.gpu import GPU
 from workbench.cuda.kernels.numbers import NoKernel
 from workbench.errors import NotFound
-from workbench.executors.lowering.cuda import indexed  # noqa: F401 (notes its kernels)
+from workbench.executors.lowering.cuda import attention, indexed  # noqa: F401 (they note what they have)
 from workbench.executors.lowering.cuda.device_calls import Constants, DeviceScratch, LaunchMaker
 from workbench.executors.lowering.cuda.images import DeviceImages
 from workbench.executors.lowering.cuda.launches import KernelWords, device_kernels, launches_of, vector_launches
@@ -68,7 +68,7 @@ class LaunchWriter(LaunchMaker):
         self._draws = context.stream
         self._calls: list[Call] = []
         self.calls_blas = False
-        self.images = DeviceImages(self, lambda calls: self._calls.extend(calls))
+        self.images = DeviceImages(self, self.give)
 
     def _stream(self, node: Any) -> np.ndarray:
         words = self._draws(node)
@@ -107,14 +107,17 @@ class LaunchWriter(LaunchMaker):
 
     # What rules call
 
+    def give(self, calls: Sequence[Call]) -> None:
+        """Launches of the current row, behind those there are."""
+        self._calls.extend(calls)
+
     def row(self, kernel: str, *arguments: Any) -> None:
         """A kernel on arrays or pointers, and numbers.
 
         Raises:
             Unsuitable: the device has none of that name for such arguments.
         """
-        for call in launches_of(self, KernelWords.checked(kernel, arguments)):
-            self._calls.append(call)
+        self.give(launches_of(self, KernelWords.checked(kernel, arguments)))
 
     def late_row(self, number: int, kernel: str, *arguments: Any) -> None:
         """The same; a device does one row after the other."""
@@ -131,8 +134,7 @@ class LaunchWriter(LaunchMaker):
         Raises:
             Unsuitable: a result is smaller than the shape, or lies over what is read in another way.
         """
-        for call in vector_launches(self, form, shape, arrays, outs):
-            self._calls.append(call)
+        self.give(vector_launches(self, form, shape, arrays, outs))
 
     def gemm(self, item: int) -> int:
         """The device has products of its own."""

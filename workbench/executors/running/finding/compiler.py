@@ -55,7 +55,6 @@ class Compiler:
         threads: int,
     ) -> None:
         check_program(program)
-        settings = settings if target.joins_attention else replace(settings, fused_attention=False)
         self.program, self.places, self.settings, self.execution = program, places, settings, execution
         self.data_parallel, self.target, self._most_threads = data_parallel, target, target.threads or threads
         self._graphs: Cache[Graph] = Cache(_GRAPHS)
