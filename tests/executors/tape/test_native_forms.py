@@ -19,6 +19,7 @@ WITHOUT = {
         "digamma digamma_grad erfinv erfinv_grad i0 i0_grad i0e i0e_grad i1 i1_grad i1e i1e_grad lgamma lgamma_grad"
         " polygamma polygamma_grad"
     ),
+    "how many results there are depends on values: NumPy finds them, kernels take what follows": "unique where_index",
     "it talks to other processes, or arranges that": (
         "c_allreduce_sum c_broadcast c_comm_init c_comm_init_all c_gen_nccl_id c_sync_calc_stream c_sync_comm_stream"
         " distributed_lookup_table distributed_lookup_table_grad fake_init fetch_barrier gen_nccl_id listen_and_serv"
