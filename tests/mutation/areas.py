@@ -88,7 +88,7 @@ AREAS = (
     ),
     Area(
         "control flow in kernels",
-        ("SubTape", "LoopMemory", "BranchMemory"),
+        ("SubTape", "BlockGraph", "LoopMemory", "BranchMemory"),
         ("tests/control_flow/test_native_loops.py",),
     ),
     Area(

@@ -78,7 +78,7 @@ NAMED: tuple[Named, ...] = (
           "self._preferences.are_alike(numbers[self._preferred]) and self._is_scheduled_so(numbers, num_threads)",
           "True"),
     Named("feeds that differ in what is not open fit", "open sizes", "sizes_of", "same and rest == wanted", "True"),
-    Named("storage that was replaced is not noticed by open bindings", "open sizes", "_FeedForm.fit",
+    Named("storage that was replaced is not noticed by open bindings", "open sizes", "FeedForm.fit",
           "[binding for binding in self._open if binding.is_current()]", "list(self._open)"),
     # Threads
     Named("a thread does not wait for another", "planning", "_waits", "waits.setdefault(node, []).append(other)"),
@@ -89,7 +89,7 @@ NAMED: tuple[Named, ...] = (
     Named("nobody waits for workers after a failure", "threads", "run", "self._drain()"),
     # Binding
     Named("storage that was replaced is not noticed", "binding", "_is_there",
-          "find(name, place) is not tensor or tensor.array is not array", "False"),
+          "find(name, place) is not tensor or self._stored(tensor) is not array", "False"),
     Named("a step is never one call", "binding", "whole_step",
           "first is None or last is None or layout is None or binding.writes.staged", "True"),
     Named("objects of a step are kept", "binding", "forget", "cell.value = None"),

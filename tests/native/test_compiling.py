@@ -14,7 +14,7 @@ import pytest
 from tests.native.test_library import ROOT, STEP
 from workbench.config import override
 from workbench.executors.lowering.tape.one_op import compiled_op
-from workbench.framework.op.record import find_op
+from workbench.framework.op.record import LIBRARIES, find_op
 from workbench.framework.values.dtype import as_dtype
 from workbench.framework.values.spec import Spec
 from workbench.runtime.native import library, source
@@ -60,7 +60,7 @@ def test_a_compiler_that_fails_is_told(image: Path, cache: Path, monkeypatch: py
 
 def test_another_source_is_another_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runtime, root = tmp_path / "runtime", Path(source.__file__).parent.parent.parent
-    for name in ("runtime/native", "runtime/kernels", "runtime/words", "ops", "framework"):
+    for name in ("runtime/native", "runtime/kernels", "runtime/words", "framework", *LIBRARIES):
         shutil.copytree(root / name, tmp_path / name)
     for name in ("footprint.py", "division.py"):
         shutil.copy(root / "runtime" / name, runtime)

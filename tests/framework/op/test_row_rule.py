@@ -16,7 +16,7 @@ from workbench.framework.expr.numpy_functions import numpy_xp
 from workbench.framework.op.evaluate import EvaluatedArray, Evaluator
 from workbench.framework.op.record import all_ops, find_op
 from workbench.framework.op.recorder import recording
-from workbench.framework.op.row_rule import rule_of
+from workbench.framework.op.row_rule import rule_from_body
 from workbench.framework.op.rows import along, row_op
 from workbench.framework.rows.arrays import numpy_form
 from workbench.framework.rows.program import Operand, RowProgram
@@ -45,7 +45,7 @@ def both_ways(body: Callable[..., Any], axis: int = 1) -> tuple[np.ndarray, np.n
     attrs = {"axis": axis, "ignored": -1}
     own, back = programs(body)
     with recording(Evaluator(numpy_xp)):
-        by_rule, none = rule_of(own, back, ())(*map(EvaluatedArray, (g, x, x, label)), **attrs)
+        by_rule, none = rule_from_body(own, back, ())(*map(EvaluatedArray, (g, x, x, label)), **attrs)
         assert none is None  # a label has no gradient
         rule = by_rule().array
     return rule, numpy_form(back)(numpy_xp, x, label, g, **attrs)
@@ -140,7 +140,7 @@ def test_statistics_that_were_saved_are_computed_once_more() -> None:
     with recording(dynamic_recorder):
         by, g = wb.to_tensor(X, stop_gradient=False), wb.to_tensor(G)
         for by_products, through_mean in ((("Mean",), (weights * G).mean(1, keepdims=True)), ((), 0.0)):
-            first = rule_of(own, back, by_products)((g, None), (None, wb.to_tensor(saved)), by, axis=1)
+            first = rule_from_body(own, back, by_products)((g, None), (None, wb.to_tensor(saved)), by, axis=1)
             np.testing.assert_allclose(first.numpy(), saved * G + (G * X).mean(1, keepdims=True))
             (second,) = wb.grad((first * wb.to_tensor(weights)).sum(), by)
             np.testing.assert_allclose(second.numpy(), through_mean + G * weights.mean(1, keepdims=True))
@@ -190,4 +190,4 @@ def test_rules_of_row_programs_are_made_from_them() -> None:
         if op.grad_rows is not None and op.forward.__module__.startswith("workbench.") and op.type not in BY_OPS
     ]
     assert len(rules) >= 12
-    assert {rule.__module__ for rule in rules if rule is not None} == {rule_of.__module__}
+    assert {rule.__module__ for rule in rules if rule is not None} == {rule_from_body.__module__}

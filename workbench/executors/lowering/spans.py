@@ -78,7 +78,7 @@ class SpanCall:
         def place_of(value: Value) -> Any:
             return context.cell(value) if value in unknown else context.array(value)
 
-        self._ins = [_guarded(place_of(value)) for value in self._stretch.reads]
+        self._ins = [_read_only(place_of(value)) for value in self._stretch.reads]
         self._outs = [(value, place_of(value)) for value in wanted]
 
     def __call__(self) -> None:
@@ -92,7 +92,7 @@ class SpanCall:
             np.copyto(place, result, casting="same_kind")
 
 
-def _guarded(place: Any) -> Any:
+def _read_only(place: Any) -> Any:
     """What ops, and those of users among them, are given of the step's own memory: nobody writes there."""
     if isinstance(place, Cell):
         return place

@@ -45,7 +45,7 @@ REDUCED_BY = {
 }  # fmt: skip
 
 
-def rule_of(own: RowProgram, backward: RowProgram, by_products: Sequence[str]) -> Callable[..., Any]:
+def rule_from_body(own: RowProgram, backward: RowProgram, by_products: Sequence[str]) -> Callable[..., Any]:
     """`grad(g, out, *inputs, **attrs)` of an op, see `record`.
 
     Args:

@@ -19,7 +19,7 @@ from typing import Any
 from workbench.framework.names import GRAD_SUFFIX
 from workbench.framework.op.declare import op
 from workbench.framework.op.record import Cost, Op, Slot, grad_slot, parse_slots
-from workbench.framework.op.row_rule import rule_of
+from workbench.framework.op.row_rule import rule_from_body
 from workbench.framework.rows.arrays import Check, numpy_form
 from workbench.framework.rows.program import Operand, Option, RowProgram, note_program
 from workbench.framework.rows.recording import Per
@@ -117,7 +117,7 @@ def row_op(
             of_grad = _slots_of_backward(inputs, outputs, record, grad_optional, needed)
             own_layouts = layouts if grad_layouts is None else grad_layouts
             backward = programs.make(f"{type}_grad", grad_body, *of_grad, own_layouts)
-            record["grad"] = grad_by_ops or rule_of(own, backward, _names(record.get("by_products", "")))
+            record["grad"] = grad_by_ops or rule_from_body(own, backward, _names(record.get("by_products", "")))
             record["grad_forward"] = numpy_form(backward, check, require)
         declared = op(type, slots, rows=own, grad_rows=backward, doc=body.__doc__ or "", **record)
         forward = numpy_form(own, check, require)

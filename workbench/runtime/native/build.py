@@ -99,6 +99,8 @@ def _module_unit(names: Sequence[str], kept: Path | None) -> bytes:
 
     declared = {name: KERNELS.get(name) or ENTRIES[name] for name in names}
     module = next(iter(declared.values())).body.__module__
+    if module is None:  # declared in no file, as in an example
+        return _object_of(_with_callees(declared))
     return compiled_once(kept, sources_of(module, names), lambda: _object_of(_with_callees(declared)))
 
 

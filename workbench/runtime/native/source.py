@@ -54,7 +54,6 @@ def fingerprint() -> str:
     return digest.hexdigest()[:20]
 
 
-@cache
 def toolchain() -> str:
     """What compiles kernels, and for which processor."""
     versions = "".join(f"{package} {_version(package)}\n" for package in ("numba", "llvmlite"))
