@@ -7,7 +7,7 @@ kernel it runs on the host, between a copy of what it reads and one of what othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from workbench.cuda.devices.gpu import GPU, gpu_at
@@ -25,6 +25,7 @@ from workbench.executors.lowering.programs import RowLowering
 from workbench.executors.lowering.scope_values import Held
 from workbench.executors.lowering.thread_program import ThreadProgram
 from workbench.executors.planning.plan import Row
+from workbench.framework.notice import say
 from workbench.graph.ssa import Node, Value
 
 
@@ -172,6 +173,8 @@ class CudaLowering(RowLowering):
             if not fills_its_span(self._context.array(value)):
                 self._bring(phase, row, value.place, self._span(value), HOST)
         phase.on_host(row, [*calls, *self._letting_go(row)])
+        if node not in self._left_to_host:
+            _tell_of(node.type)
         self._written(phase, row, HOST)
 
     def _written(self, phase: PhaseProgram, row: Row, where: int) -> None:
@@ -264,3 +267,8 @@ class CudaLowering(RowLowering):
         lowering = self.anew()
         lowering._left_to_host = {row.node for row in rows}
         return lowering.programs(self.plan.rows, with_waits=True, apart=True)
+
+
+@cache  # once in a process
+def _tell_of(type: str) -> None:
+    say(f"workbench: op {type!r} has no kernel for GPUs here; it runs on the host, between two copies")
