@@ -44,7 +44,7 @@ class FuseAddAct:
         acts = [activation_of(node.writes[0], is_activation, uses) for node in sums]
         pairs = [_Pair(node, act, uses) for node, act in zip(sums, acts, strict=True) if act is not None]
         positions = NodePositions(graph, (node for pair in pairs for node in pair.nodes))
-        suits = [pair for pair in pairs if apart.isdisjoint(pair.nodes) and self._suits(pair)]
+        suits = [p for p in pairs if apart.isdisjoint(p.nodes) and self._suits(p) and not p.is_overwritten(graph)]
         groups = [group for pair in suits if pair.fits(positions) for group in pair.groups()]
         changed = join(graph, groups)
         if changed:
@@ -65,6 +65,12 @@ class _Pair:
     @property
     def nodes(self) -> list[Node]:
         return [n for n in (self.add, self.act.node, self.act.back, self.add_back) if n is not None]
+
+    def is_overwritten(self, graph: Graph) -> bool:
+        """Whether the sum is another value by the time at which the joined backward op would read it."""
+        own = self.add.writes[0]
+        newest = graph.newest.get((own.name, own.place), own)
+        return self.act.back is not None and newest.version != own.version
 
     def fits(self, positions: NodePositions) -> bool:
         """Whether both directions can be joined."""
