@@ -467,6 +467,21 @@ def test_one_open_plan_takes_parts_of_all_lengths(part: slice, tried: list[OpenP
     assert filled_bindings(exe.inspection) == 4 and (len(tried) == 1) == is_whole
 
 
+@pytest.mark.usefixtures("tape")
+def test_a_length_of_which_a_part_is_empty_is_planned_for_itself() -> None:
+    """What is divided by the number of rows in kernels cannot be worked out then."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        rows = wb.tanh(static.data("x", [None, 4]))[1:]
+        outs = [wb.argmax(rows * 2.0, axis=1), wb.sum(rows)]
+    exe = static.ParallelExecutor(use_cuda=False, main_program=main, scope=static.Scope())
+    for length in (5, 5, 0, 40, 1, 7, 1):
+        x = floats(length, 4)
+        places, total = exe.run(outs, feed={"x": x})
+        np.testing.assert_array_equal(places, x[1:].argmax(1))
+        np.testing.assert_allclose(total, [np.tanh(x[1:].astype(np.float64)).sum()], rtol=1e-5)
+
+
 def _recurrent(sequences: int | None) -> tuple[Any, Any]:
     """A network over sequences of any length, and what runs it for so many sequences."""
     main = static.Program()

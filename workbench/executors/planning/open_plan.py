@@ -197,8 +197,8 @@ class OpenPlan:
         if sizes is None:
             return None
         unknowns = form.conditions.complete(dict(enumerate(sizes)))
-        numbers = form.numbers_of(unknowns)
-        if numbers is None:
+        numbers = None if unknowns is None else form.numbers_of(unknowns)
+        if unknowns is None or numbers is None:
             return None
         listed = numbers.tolist()
         plan = FilledPlan(form, listed)

@@ -86,15 +86,21 @@ class Conditions(Decisions):
     def _derived(self) -> list[tuple[int, Unknown]]:
         return [(n, u) for n, u in enumerate(self.sizes.unknowns) if u.quotient is not None or u.negative is not None]
 
-    def complete(self, given: Mapping[int, int]) -> list[int]:
-        """All unknowns, from those that come from outside; where memory begins is 0."""
+    def complete(self, given: Mapping[int, int]) -> list[int] | None:
+        """All unknowns, from those that come from outside; where memory begins is 0.
+
+        Returns:
+            None where something is divided by 0: an array is empty that was not when the plan was made.
+        """
         values = [given.get(n, 0) for n in range(len(self.sizes.unknowns))]
         for n, unknown in self._derived:
             if unknown.quotient is None:
                 values[n] = int(at(unknown.negative, values) < 0)
                 continue
-            dividend, divisor = unknown.quotient
-            values[n] = at(dividend, values) // at(divisor, values)
+            dividend, divisor = (at(number, values) for number in unknown.quotient)
+            if not divisor:
+                return None
+            values[n] = dividend // divisor
         return values
 
     def hold(self, values: Sequence[int], numbers: np.ndarray) -> bool:
