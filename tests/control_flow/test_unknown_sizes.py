@@ -356,6 +356,22 @@ def test_shapes_that_do_not_fit_are_told_by_the_op() -> None:
             exe.run([model.loss], feed=feed_of(3))
 
 
+def test_columns_of_no_rows_are_empty() -> None:
+    """The last column of no rows begins behind the end of their memory."""
+    x, n = static.data("x", [None, 4]), static.data("n", [1], "int64")
+
+    def picked() -> Any:
+        rows = x[1:]
+        return wb.gather(rows, wb.reshape(wb.nonzero(rows[:, 3] > 0.0), [-1]), 0)
+
+    rows = cond(n > 0, picked, lambda: x * 2.0)
+    exe = static.Executor()
+    for count in (1, 2, 5, 1):
+        feed = feed_of(1, count)
+        (result,) = exe.run(feed=feed, fetch_list=[rows])
+        np.testing.assert_array_equal(result, feed["x"][1:][feed["x"][1:, 3] > 0.0])
+
+
 def adding_where_picked() -> Any:
     """What is added has to have as many rows as are picked."""
     x, _, h = inputs()

@@ -266,7 +266,7 @@ class _ResultMemory:
             memory = np.empty(ref.shape, ref.dtype)
             return _Lent(memory, [memory])
         memory = np.empty(self.nbytes, np.uint8)
-        return _Lent(memory, [np.ndarray(r.shape, r.dtype, memory, r.offset, r.strides) for r in self._refs])
+        return _Lent(memory, [_part(memory, ref) for ref in self._refs])
 
     def forget(self) -> int:
         """Keep no memory; how many bytes there were."""
@@ -276,6 +276,13 @@ class _ResultMemory:
         freed = self.nbytes * len(self.spare)
         self.spare.clear()
         return freed
+
+
+def _part(memory: np.ndarray, ref: Ref) -> np.ndarray:
+    """What lies in memory; an empty array, such as the last column of no rows, may begin behind the end."""
+    if not ref.nbytes:
+        return np.empty(ref.shape, ref.dtype)
+    return np.ndarray(ref.shape, ref.dtype, memory, ref.offset, ref.strides)
 
 
 class Sized:
