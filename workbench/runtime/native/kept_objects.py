@@ -11,6 +11,7 @@ import ast
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -21,15 +22,25 @@ _SIZE = _DIGEST().digest_size
 _MOST = 600  # files; an image has about 60
 _RUNTIME = Path(__file__).resolve().parent.parent
 _PACKAGE = "workbench.runtime"
+_COMPILER = "workbench.runtime.native.build"  # decides how kernels are called
 
 
-def objects_beside(image: Path) -> Path:
-    """The folder of object code for the folder of an image, without those that have not been used for longest."""
+def objects_beside(image: Path) -> Path | None:
+    """The folder of object code for the folder of an image, without those that have not been used for longest.
+
+    Returns:
+        None where there can be none.
+    """
     folder = image.parent / "objects"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in files[_MOST:]:
-        path.unlink(missing_ok=True)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        files = [(path.stat().st_mtime, path) for path in folder.iterdir()]
+        for _, path in sorted(files, reverse=True)[_MOST:]:
+            path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass  # another process has taken a file away, as it may at any time
+    except OSError:
+        return None
     return folder
 
 
@@ -37,24 +48,32 @@ def compiled_once(folder: Path | None, source: str, make: Callable[[], bytes]) -
     """The code for a source: kept, or made and kept from now on.
 
     Args:
-        folder: where it is kept; None: nowhere. source: all that the code follows from, but for the toolchain.
+        folder: where it is kept; None: nowhere. source: all that the code follows from, but for the toolchain and for
+            what calls it.
     """
     if folder is None:
         return make()
-    path = folder / _DIGEST(f"{toolchain()}\0{source}".encode()).hexdigest()[:40]
+    path = folder / _DIGEST("\0".join([toolchain(), _text(_COMPILER), source]).encode()).hexdigest()[:40]
     try:
         data = path.read_bytes()
     except OSError:
         data = b""
     if data[:_SIZE] == _DIGEST(data[_SIZE:]).digest():
-        os.utime(path)
+        with suppress(OSError):  # another process may just have taken it away
+            os.utime(path)
         return data[_SIZE:]
     code = make()
+    with suppress(OSError):  # it is compiled, and is not kept
+        _keep(path, _DIGEST(code).digest() + code)
+    return code
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Write a file that nobody sees before it is whole."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_DIGEST(code).digest() + code)
+        file.write(data)
     os.replace(partial, path)
-    return code
 
 
 def sources_of(module: str, names: Sequence[str]) -> str:
