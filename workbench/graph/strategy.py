@@ -181,7 +181,7 @@ class BuildStrategy(Options):
     fuse_gemm_epilogue = Option(False, switch(), "notice", _NO_KERNEL)
     fused_feedforward = Option(False, switch(), "notice", _NO_KERNEL)
     build_cinn_pass = Option(False, switch(), "notice", "there is no CINN compiler here")
-    allow_cuda_graph_capture = Option(False, switch(), "notice", "CPU devices have no CUDA graphs")
+    allow_cuda_graph_capture = Option(False, switch(), "notice", "steps of GPUs become CUDA graphs wherever they can")
     mkldnn_enabled_op_types = Option[frozenset[str]](
         frozenset(), texts(frozenset, "a set of op types"), "notice", "oneDNN is not used here"
     )

@@ -71,6 +71,16 @@ class Arena:
                 f"{offset} of an arena of {self.nbytes} bytes: {error}"
             ) from None
 
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        return self._address
+
+    @property
+    def pages(self) -> mmap.mmap:
+        """What its memory is, which arrays keep."""
+        return self._map
+
     def release(self) -> int:
         """Give the memory back to the system; everything in it reads as zero afterwards. Nobody may be writing.
 

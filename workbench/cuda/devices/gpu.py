@@ -14,9 +14,10 @@ from workbench.cuda.devices.mirrors import Mirrors, Side
 from workbench.cuda.driver import CudaDriver, CudaOutOfMemory, Product
 from workbench.cuda.kernels.launch import CudaKernel, Launch
 from workbench.errors import InvalidArgument, NoMemory, Unavailable
+from workbench.framework.notice import say
 from workbench.framework.values.place import CUDAPlace, Place
 from workbench.runtime.arena import Arena
-from workbench.runtime.devices import register_device
+from workbench.runtime.devices import register_device, simulated_gpus
 
 _WORKSPACE = 1 << 16  # bytes for products of matrices
 
@@ -26,8 +27,7 @@ class GPU(Side):
 
     Attributes:
         place, grows_by_use: see `runtime.device.Device`.
-        stream: where kernels run. exchange: where collectives do.
-        staging: the way between host and device. mirrors: what stands on the device for memory of the host.
+        exchange: the stream where collectives run. mirrors: what stands on the device for memory of the host.
     """
 
     grows_by_use = False
@@ -87,7 +87,7 @@ class GPUArena:
 
     def __init__(self, gpu: GPU, nbytes: int) -> None:
         self._host = Arena(nbytes)
-        self.mirror = gpu.mirrors.of_memory(self._host.array(0, (nbytes,), np.uint8), nbytes)
+        gpu.mirrors.of_memory(self._host.address, nbytes, self._host.pages)
 
     @property
     def nbytes(self) -> int:
@@ -131,18 +131,21 @@ def open_gpu(index: int) -> GPU:
         return gpu
 
 
+_UNCONFIRMED = (
+    "workbench: programs on GPUs have been proved on simulated devices alone; compare the first losses with those of "
+    "use_cuda=False"
+)
+
+
 def _made(driver: CudaDriver, index: int) -> GPU:
+    if not simulated_gpus():
+        say(_UNCONFIRMED)
     try:
         return GPU(driver, index)
     except CudaOutOfMemory as error:
         raise NoMemory(f"GPU {index} has no memory for its streams: {error}") from error
     except ImportError as error:
         raise Unavailable(f"CuPy cannot be imported: {error}") from error
-
-
-def gpu_at(place: Place) -> GPU:
-    """The GPU at a place."""
-    return open_gpu(place.index)
 
 
 register_device(CUDAPlace.kind, open_gpu)

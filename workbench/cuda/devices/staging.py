@@ -51,41 +51,41 @@ class StagingRing:
             self._driver.copy_to_device(address + at, part, stream)
             self._note(begin, count, stream)
 
-    def download(self, target: int, address: int, nbytes: int, stream: Stream) -> None:
-        """Copy bytes of the device to the host, once all that was given to the stream is done; waits for it."""
-        for at, count in self._parts(nbytes):
-            begin = self._taken(count)
-            part = self._ring[begin : begin + count]
-            self._driver.copy_to_host(part, address + at, stream)
-            self._driver.synchronize_stream(stream)
-            host_bytes(target + at, count)[...] = part
-
-    def fetch(
+    def download(
         self, spans: Sequence[tuple[int, int, int]], stream: Stream, look: Callable[[], None] | None = None
     ) -> None:
-        """Download several stretches, given as (target, address, nbytes), with one wait where the ring holds them.
+        """Copy bytes of the device to the host, once all that was given to the stream is done; waits for it.
 
         Args:
+            spans: (target, address, nbytes) of each; with one wait for as many as the ring holds.
             look: called when the first one is there, before others are written.
         """
-        if sum(-(-count // ALIGN) * ALIGN for _, _, count in spans) > self._size // 2:
-            for number, span in enumerate(spans):
-                self.download(*span, stream)
-                if look is not None and not number:
-                    look()
-            return
-        parts = []
-        for target, address, count in spans:
-            begin = self._taken(count)
-            part = self._ring[begin : begin + count]
-            self._driver.copy_to_host(part, address, stream)
-            self._note(begin, count, stream)
-            parts.append((target, part))
+        parts: list[tuple[int, np.ndarray]] = []
+        room = self._size // 2
+        for target, address, nbytes in spans:
+            for at, count in self._parts(nbytes):
+                if count > room:
+                    look = self._taken_home(parts, stream, look)
+                    parts, room = [], self._size // 2
+                begin = self._taken(count)
+                part = self._ring[begin : begin + count]
+                self._driver.copy_to_host(part, address + at, stream)
+                self._note(begin, count, stream)
+                parts.append((target + at, part))
+                room -= -(-count // ALIGN) * ALIGN
+        self._taken_home(parts, stream, look)
+
+    def _taken_home(
+        self, parts: Sequence[tuple[int, np.ndarray]], stream: Stream, look: Callable[[], None] | None
+    ) -> Callable[[], None] | None:
+        """Wait for pieces and put them in their place; what is still to be called at the first one."""
         self._driver.synchronize_stream(stream)
-        for number, (target, part) in enumerate(parts):
+        for target, part in parts:
             host_bytes(target, part.nbytes)[...] = part
-            if look is not None and not number:
+            if look is not None:
                 look()
+            look = None
+        return look
 
     def _parts(self, nbytes: int) -> Iterator[tuple[int, int]]:
         most = self._size // 2
@@ -95,16 +95,12 @@ class StagingRing:
         """The next bytes of the ring, once nothing uses them."""
         begin = self._head if self._head + nbytes <= self._size else 0
         end = begin + -(-nbytes // ALIGN) * ALIGN
-        while self._pieces and self._is_in_the_way(self._pieces[0], begin, end):
+        while any(piece.begin < end and begin < piece.end for piece in self._pieces):  # the oldest is met first
             piece = self._pieces.popleft()
             self._driver.synchronize_event(piece.event)
             self._events.append(piece.event)
         self._head = end
         return begin
-
-    def _is_in_the_way(self, oldest: _RingPiece, begin: int, end: int) -> bool:
-        """Pieces are in the order in which they were taken, so the oldest is the first that is met."""
-        return any(piece.begin < end and begin < piece.end for piece in self._pieces) and oldest is not None
 
     def _note(self, begin: int, nbytes: int, stream: Stream) -> None:
         event = self._events.pop() if self._events else self._driver.create_event()

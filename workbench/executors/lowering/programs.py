@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from workbench.executors.failures import Explained
 from workbench.executors.lowering.bound_values import BoundValues
 from workbench.executors.lowering.numpy.fused_all_reduce_update import FusedReductions
@@ -109,6 +111,9 @@ class RowLowering:
     def on_host(self, rows: Sequence[Row]) -> list[ThreadProgram]:
         """The speculation with rows on the host that a device has declined; the kernels here see to that themselves."""
         raise NotImplementedError(f"no device has declined {rows}")
+
+    def bring_home(self, arrays: Sequence[np.ndarray]) -> None:
+        """Have on the host what a speculation has made: it is there."""
 
     def release(self, freed: dict[int, int]) -> None:
         """Give back the memory that control flow and stretches have of their own; adds the bytes, by device."""

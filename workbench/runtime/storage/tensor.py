@@ -87,6 +87,11 @@ class LoDTensor:
         return self._counts[0] if self.bucket is None else self._counts[0] + self.bucket.steps
 
     @property
+    def counts(self) -> tuple[Any, ...]:
+        """Words of which one changes with every change of the value: the first items of lists and the like."""
+        return (self._counts,) if self.bucket is None else (self.bucket.written, self.bucket.words)
+
+    @property
     def generation(self) -> int:
         return self._counts[1]
 

@@ -17,54 +17,45 @@ from workbench.executors.planning.plan import Row
 from workbench.runtime.native.tape import Pointer, pointer
 
 
-class DeviceCall:
-    """Work that is given to a device, and may be captured."""
-
-    gpu: GPU
-
-    def __call__(self) -> None:
-        raise NotImplementedError
-
-
-class KernelLaunch(DeviceCall):
+class KernelLaunch:
     """A kernel on certain memory."""
 
     def __init__(self, gpu: GPU, kernel: CudaKernel, how: Launch, addresses: Sequence[int]) -> None:
-        self.gpu, self.kernel, self.how = gpu, kernel, how
+        self._gpu, self._how = gpu, how
         self._function, self._args = gpu.function(kernel), how.arguments(addresses)
 
     def __call__(self) -> None:
-        self.gpu.launch(self._function, self.how, self._args)
+        self._gpu.launch(self._function, self._how, self._args)
 
 
-class ProductLaunch(DeviceCall):
+class ProductLaunch:
     """A product of matrices in certain memory."""
 
     def __init__(self, gpu: GPU, product: Product, a: int, b: int, c: int) -> None:
-        self.gpu, self.product, self._places = gpu, product, (a, b, c)
+        self._gpu, self._product, self._places = gpu, product, (a, b, c)
 
     def __call__(self) -> None:
-        self.gpu.multiply(self.product, *self._places)
+        self._gpu.multiply(self._product, *self._places)
 
 
-class MemoryCopy(DeviceCall):
+class MemoryCopy:
     """Bytes of the device, copied within it."""
 
     def __init__(self, gpu: GPU, target: int, source: int, nbytes: int) -> None:
-        self.gpu, self._words = gpu, (target, source, nbytes)
+        self._gpu, self._words = gpu, (target, source, nbytes)
 
     def __call__(self) -> None:
-        self.gpu.driver.copy_on_device(*self._words, self.gpu.stream)
+        self._gpu.driver.copy_on_device(*self._words, self._gpu.stream)
 
 
-class MemoryFill(DeviceCall):
+class MemoryFill:
     """Bytes of the device, all set to one."""
 
     def __init__(self, gpu: GPU, address: int, byte: int, nbytes: int) -> None:
-        self.gpu, self._words = gpu, (address, byte, nbytes)
+        self._gpu, self._words = gpu, (address, byte, nbytes)
 
     def __call__(self) -> None:
-        self.gpu.driver.fill(*self._words, self.gpu.stream)
+        self._gpu.driver.fill(*self._words, self._gpu.stream)
 
 
 class DeviceScratch(Scratch):
@@ -124,7 +115,7 @@ class LaunchMaker:
         owner = next((a for a in self.tape.kept if pointer(a).begin <= where.address < pointer(a).end), None)
         if owner is None:
             raise Unsuitable
-        mirror = self.gpu.mirrors.of_memory(owner, owner.nbytes)
+        mirror = self.gpu.mirrors.of_array(owner)
         self.gpu.staging.upload(mirror.address, mirror.base, mirror.nbytes, self.gpu.stream)
         return mirror
 

@@ -76,7 +76,7 @@ class PhaseProgram:
         self._ahead = []
 
     def copy(self, row: Row, call: Call) -> None:
-        """A copy that the host takes part in: before the work of a row, or behind it if that is there."""
+        """A call that the host takes part in: before the work of a row, or behind it if that is there."""
         self._segment = None
         if self._units and self._units[-1].row is row:
             self._units[-1].calls.append(call)
@@ -93,12 +93,14 @@ class PhaseProgram:
         """Let a device wait for the collectives that touch some bytes."""
         for exchange in [one for one in self._exchanges if one[0] is gpu and _overlap(one[1], spans)]:
             self._exchanges.remove(exchange)
-            self.add(row, StreamWait(gpu, exchange[2]))
+            wait = StreamWait(gpu, exchange[2])
+            self.copy(row, wait) if self.apart else self.add(row, wait)
 
     def wait_for_all_exchanges(self) -> None:
         """Let the devices wait for all that are left."""
         for gpu, _, wait in self._exchanges:
-            self.add(self._units[-1].row, StreamWait(gpu, wait))
+            row, last = self._units[-1].row, StreamWait(gpu, wait)
+            self.copy(row, last) if self.apart else self.add(row, last)
         self._exchanges = []
 
     # The end
@@ -145,9 +147,10 @@ def _overlap(some: Sequence[Span], others: Sequence[Span]) -> bool:
 
 def upload(gpu: GPU, moved: Sequence[Moved]) -> None:
     """Copy bytes of the host to a device."""
-    gpu.use()
-    for host, device, nbytes in moved:
-        gpu.staging.upload(device, host, nbytes, gpu.stream)
+    with gpu.lock:
+        gpu.use()
+        for host, device, nbytes in moved:
+            gpu.staging.upload(device, host, nbytes, gpu.stream)
 
 
 def download(gpu: GPU, moved: Sequence[Moved], look: Callable[[], None] | None = None) -> None:
@@ -156,5 +159,6 @@ def download(gpu: GPU, moved: Sequence[Moved], look: Callable[[], None] | None =
     Args:
         look: called when the first bytes are there, before others are written.
     """
-    gpu.use()
-    gpu.staging.fetch(list(moved), gpu.stream, look)
+    with gpu.lock:
+        gpu.use()
+        gpu.staging.download(moved, gpu.stream, look)

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
-from workbench.cuda.devices.gpu import GPU, gpu_at
+import numpy as np
+
+from workbench.cuda.devices.gpu import GPU, open_gpu
 from workbench.cuda.devices.mirrors import Mirror
 from workbench.executors.failures import Explained
 from workbench.executors.lowering.cuda.collectives import collective_of
@@ -33,18 +35,19 @@ class CudaLowering(RowLowering):
     """Of one binding, see `RowLowering`.
 
     Args:
-        held: what the plan reads of the scope.
+        held: what the plan reads of the scope. left_to_host: nodes that a device has declined.
     """
 
-    def __init__(self, *given: Any, held: Sequence[Held]) -> None:
+    def __init__(self, *given: Any, held: Sequence[Held], left_to_host: frozenset[Node] = frozenset()) -> None:
         super().__init__(*given)
         graph = self.plan.graph
-        self._gpus = [gpu_at(place) for place in graph.places[: graph.devices]]
+        self._gpus = [open_gpu(place.index) for place in graph.places[: graph.devices]]
         self._held = held
         self._scope_mirrors = self._watched()
         self._validity = [Validity() for _ in self._gpus]
+        self._speculated = self._validity
         self._statuses = [Statuses(gpu) for gpu in self._gpus]
-        self._left_to_host: set[Node] = set()
+        self._left_to_host = left_to_host
         self._writers = [self._writer_of(place) for place in range(len(self._gpus))]
         self._segments: list[DeviceSegment] = []
 
@@ -67,11 +70,11 @@ class CudaLowering(RowLowering):
         """False: what follows each other is given as one."""
         return False
 
-    def anew(self) -> CudaLowering:
+    def anew(self, left_to_host: frozenset[Node] = frozenset()) -> CudaLowering:
         """What lowers the same rows once more."""
         return CudaLowering(
             self.plan, self._pool, self._context, self._values, self._reductions, self._diverge, self._scratch,
-            held=self._held,
+            held=self._held, left_to_host=left_to_host,
         )  # fmt: skip
 
     def programs(self, rows: Sequence[Row], with_waits: bool, apart: bool) -> list[ThreadProgram]:
@@ -221,6 +224,7 @@ class CudaLowering(RowLowering):
             self._bring_last(phase, value)
         if phase.apart:
             self._hand_to_commit(phase)
+        self._speculated = [validity.copy() for validity in self._validity]
 
     def _bring_last(self, phase: PhaseProgram, value: Value) -> None:
         gpu = self._gpus[value.place]
@@ -228,11 +232,13 @@ class CudaLowering(RowLowering):
             phase.fetch(gpu, self._moved(gpu, begin, end))
 
     def _hand_to_commit(self, phase: PhaseProgram) -> None:
-        """The commit is made for what another program of the speculation leaves on the devices."""
-        for row in self.plan.commit:
-            for value in self._with_memory(row.node.value_reads):
-                gpu = self._gpus[value.place]
-                parts = self._validity[value.place].bring(self._span(value), DEVICE)
+        """The commit, and who looks at the step before it, are made for what another program leaves on the devices."""
+        written = (value for row in self.plan.rows for value in row.node.writes)
+        read = (value for row in self.plan.commit for value in row.node.value_reads)
+        for value in self._with_memory([*written, *read]):
+            gpu = self._gpus[value.place]
+            parts = self._validity[value.place].bring(self._span(value), DEVICE)
+            if parts:
                 phase.behind(partial(upload, gpu, [self._moved(gpu, *part) for part in parts]))
 
     def _leave_ahead(self, phase: PhaseProgram) -> None:
@@ -264,9 +270,16 @@ class CudaLowering(RowLowering):
 
     def on_host(self, rows: Sequence[Row]) -> list[ThreadProgram]:
         """The speculation once more, with some rows on the host."""
-        lowering = self.anew()
-        lowering._left_to_host = {row.node for row in rows}
+        lowering = self.anew(frozenset(row.node for row in rows))
         return lowering.programs(self.plan.rows, with_waits=True, apart=True)
+
+    def bring_home(self, arrays: Sequence[np.ndarray]) -> None:
+        """Bring what a speculation has left on devices to the host, for somebody who looks there."""
+        for validity, gpu in zip(self._speculated, self._gpus, strict=True):
+            spans = [part for array in arrays for part in validity.missing(span_of(array), HOST)]
+            owned = [span for span in spans if gpu.mirrors.find(span[0]) is not None]
+            if owned:
+                download(gpu, [self._moved(gpu, *span) for span in owned])
 
 
 @cache  # once in a process

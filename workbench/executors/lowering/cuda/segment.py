@@ -8,15 +8,18 @@ were, and says why.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
 from typing import Any
 
 from workbench.cuda.devices.gpu import GPU
-from workbench.cuda.driver import CudaError, Event, ExecutableGraph
+from workbench.cuda.driver import CudaError, ExecutableGraph
 from workbench.executors.failures import Explained
 from workbench.executors.lowering.operands import Call, DeviceWork
 from workbench.executors.planning.plan import Row
-from workbench.graph.ssa import Graph, Node
+from workbench.framework.notice import say
+from workbench.graph.ssa import Graph
 
 
 class DeviceRow(DeviceWork):
@@ -30,8 +33,9 @@ class DeviceRow(DeviceWork):
         self.gpus, self.calls = (gpu,), list(calls)
 
     def __call__(self) -> None:
-        self.gpus[0].use()
-        self.part(self.gpus[0])
+        with self.gpus[0].lock:
+            self.gpus[0].use()
+            self.part(self.gpus[0])
 
     def part(self, gpu: GPU) -> None:
         """What one of its devices, the current one, does."""
@@ -46,8 +50,9 @@ class StreamWait(DeviceWork):
         self.gpus, self._wait = (gpu,), wait
 
     def __call__(self) -> None:
-        self.gpus[0].use()
-        self._wait()
+        with self.gpus[0].lock:
+            self.gpus[0].use()
+            self._wait()
 
     def part(self, gpu: GPU) -> None:
         """The same in a capture."""
@@ -74,11 +79,6 @@ class Order:
         """What is given from now on waits."""
         self._driver.wait_event(self._then, self._event)
 
-    @property
-    def event(self) -> Event:
-        """What stands for it."""
-        return self._event
-
 
 class DeviceCollective(DeviceWork):
     """A collective between the devices of this process, on their exchange streams.
@@ -90,23 +90,23 @@ class DeviceCollective(DeviceWork):
     def __init__(self, gpus: Sequence[GPU], shares: Sequence[Sequence[Any]]) -> None:
         self.gpus, self._shares = tuple(gpus), [list(share) for share in shares]
         self._driver = gpus[0].driver
-        self._made = [Order(gpu, is_before=True) for gpu in gpus]
+        self._ready = [Order(gpu, is_before=True) for gpu in gpus]
         self._done = [Order(gpu, is_before=False) for gpu in gpus]
 
     def __call__(self) -> None:
+        with self.gpus[0].lock:
+            self._each(self._enter)
+            self._driver.group_start()
+            try:
+                self._each(self._call)
+            finally:
+                self._driver.group_end()
+            self._each(lambda number: self._done[number].record())
+
+    def _each(self, call: Callable[[int], None]) -> None:
         for number, gpu in enumerate(self.gpus):
             gpu.use()
-            self._enter(number)
-        self._driver.group_start()
-        try:
-            for number, gpu in enumerate(self.gpus):
-                gpu.use()
-                self._call(number)
-        finally:
-            self._driver.group_end()
-        for number, gpu in enumerate(self.gpus):
-            gpu.use()
-            self._done[number].record()
+            call(number)
 
     def part(self, gpu: GPU) -> None:
         """What one of its devices, the current one, does while its work is captured."""
@@ -120,8 +120,8 @@ class DeviceCollective(DeviceWork):
         self._done[number].record()
 
     def _enter(self, number: int) -> None:
-        self._made[number].record()
-        self._made[number].wait()
+        self._ready[number].record()
+        self._ready[number].wait()
 
     def _call(self, number: int) -> None:
         for call in self._shares[number]:
@@ -136,13 +136,13 @@ class DeviceSegment(DeviceWork):
     """Rows in order, and what is launched for them.
 
     Attributes:
-        rows: with the work of each. refusal: why there are no graphs; empty while there may be.
+        rows: with the work of each.
     """
 
     def __init__(self, graph: Graph, specs: Any) -> None:
         self._graph, self._specs = graph, specs
         self.rows: list[tuple[Row, DeviceWork]] = []
-        self.refusal = ""
+        self._refusal = ""  # why there are no graphs
         self._runs = 0
         self._graphs: list[tuple[GPU, ExecutableGraph]] = []
         weakref.finalize(self, _leave, self._graphs).atexit = False
@@ -151,44 +151,37 @@ class DeviceSegment(DeviceWork):
         """A row behind those there are."""
         self.rows.append((row, work))
 
-    @property
-    def is_captured(self) -> bool:
-        """Whether it is replayed."""
-        return bool(self._graphs)
-
-    @property
-    def nodes(self) -> list[Node]:
-        """Of its rows."""
-        return [row.node for row, _ in self.rows]
-
     def __call__(self) -> None:
-        if self._graphs:
-            for gpu, graph in self._graphs:
-                gpu.use()
-                gpu.driver.launch_graph(graph, gpu.stream)
-            return
-        self._runs += 1
-        if self._runs > 1 and not self.refusal and self._is_captured():
-            self()
-            return
-        for row, work in self.rows:
-            with Explained(row.node, self._graph, self._specs):
-                work()
+        gpus = self._gpus
+        with gpus[0].lock if gpus else nullcontext():
+            self._runs += 1
+            if not self._graphs and self._runs > 1 and not self._refusal:
+                self._capture(gpus)
+            if self._graphs:
+                for gpu, graph in self._graphs:
+                    gpu.use()
+                    gpu.driver.launch_graph(graph, gpu.stream)
+                return
+            for row, work in self.rows:
+                with Explained(row.node, self._graph, self._specs):
+                    work()
 
-    def _is_captured(self) -> bool:
-        gpus = list(dict.fromkeys(gpu for _, work in self.rows for gpu in work.gpus))
-        graphs = []
-        for gpu in gpus:
-            try:
+    @cached_property
+    def _gpus(self) -> list[GPU]:
+        return list(dict.fromkeys(gpu for _, work in self.rows for gpu in work.gpus))
+
+    def _capture(self, gpus: Sequence[GPU]) -> None:
+        """Make the graphs of all devices, or none."""
+        graphs: list[tuple[GPU, ExecutableGraph]] = []
+        try:
+            for gpu in gpus:
                 graphs.append((gpu, self._captured(gpu)))
-            except CudaError as error:
-                self.refusal = str(error)
-                for other, graph in graphs:
-                    other.use()
-                    other.driver.destroy_executable(graph)
-                return False
-        self._graphs.extend(graphs)
-        return True
+        except CudaError as error:
+            self._refusal = str(error)
+            _leave(graphs)
+            say(f"workbench: a part of the step is given to GPUs op by op: it cannot be captured: {error}")
+        else:
+            self._graphs.extend(graphs)
 
     def _captured(self, gpu: GPU) -> ExecutableGraph:
         gpu.use()

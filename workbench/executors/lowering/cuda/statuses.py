@@ -21,7 +21,7 @@ class Statuses:
 
     def __init__(self, gpu: GPU) -> None:
         self.gpu, self._words = gpu, np.zeros(_WORDS, np.int32)
-        self._mirror = gpu.mirrors.of_memory(self._words, self._words.nbytes)
+        self._mirror = gpu.mirrors.of_array(self._words)
         self._rows: list[Row] = []
 
     @property
@@ -51,8 +51,9 @@ class Statuses:
         if not len(bad):
             return
         self._words[:] = 0
-        self.gpu.use()
-        self.gpu.staging.upload(self._mirror.address, self._mirror.base, self._mirror.nbytes, self.gpu.stream)
+        with self.gpu.lock:
+            self.gpu.use()
+            self.gpu.staging.upload(self._mirror.address, self._mirror.base, self._mirror.nbytes, self.gpu.stream)
         raise Declined(self._meant(bad))
 
     def _meant(self, bad: np.ndarray) -> list[Row]:

@@ -148,8 +148,14 @@ class StepRunner:
 
     def _speculate_on_host(self, step: BoundStep, fed: Fed, declined: Declined) -> None:
         """Run a step's operators again from the beginning, with those on the host that a device has declined."""
-        load(step.binding, fed)
-        step.speculate(step.binding.lowering.on_host(declined.rows))
+        rows = list(declined.rows)
+        while True:
+            load(step.binding, fed)
+            try:
+                step.speculate(step.binding.lowering.on_host(rows))
+                return
+            except Declined as again:  # numbers that those on the host have made
+                rows += again.rows
 
     def _speculate_and_exchange(self, step: BoundStep, programs: Sequence[ThreadProgram], fed: Fed) -> None:
         """Run a step's operators, one of which pushes it to servers; guards look at it before."""

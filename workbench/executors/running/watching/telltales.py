@@ -39,6 +39,7 @@ class Telltales:
 
     def __init__(self, binding: Binding, loss: str | None) -> None:
         control = binding.pool.control
+        self._bring_home = binding.lowering.bring_home
         self.arrays = _distinct([*_fetched(binding, loss), *_gradients(binding), *_updated(binding)])
         self._pushed = _distinct(list(_pushed(binding)))
         self._vectors = [array for array in self.arrays if array.dtype != _FLOAT or control is None]
@@ -54,12 +55,14 @@ class Telltales:
 
     def are_finite(self) -> bool:
         """Whether there is neither NaN nor Inf among them."""
+        self._bring_home(self.arrays)
         if self._look is not None and len(self.stretches) and self._look(self._address, len(self.stretches)):
             return False
         return all(map(is_finite, self._vectors))
 
     def are_pushed_finite(self) -> bool:
         """The same before a step is pushed to servers, when what they will be given is still there."""
+        self._bring_home(self._pushed)
         return self.are_finite() and all(map(is_finite, self._pushed))
 
 
